@@ -1,0 +1,146 @@
+"""The command ``harness``: reads the arguments, calls the part that does the work, says what went wrong."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import __version__, commands
+from harness.errors import ExitCode, HarnessError
+from results.layout import StoreError, default_store
+from results.plan import PlanError
+
+FORMATS = ("table", "json", "csv", "md")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the process's exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        return int(options.function(options))
+    except HarnessError as error:
+        return _refuse(str(error), error.exit_code)
+    except (StoreError, PlanError) as error:
+        return _refuse(str(error), ExitCode.USAGE)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone, e.g. `harness report | head`
+        return ExitCode.OK
+    except KeyboardInterrupt:
+        return _refuse("interrupted", ExitCode.INCOMPLETE)
+
+
+def _refuse(sentence: str, code: ExitCode) -> int:
+    print(f"harness: {sentence}", file=sys.stderr)
+    return int(code)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    root = argparse.ArgumentParser(
+        prog="harness", description="Conformance and coverage of PyTorch devices: run a night, read it."
+    )
+    root.add_argument("--version", action="version", version=f"harness {__version__}")
+    children = root.add_subparsers(metavar="COMMAND", required=True)
+    _add_runs(children)
+    _add_readers(children)
+    _add_tools(children)
+    return root
+
+
+def _add_runs(children: Any) -> None:
+    nightly = _command(children, "nightly", commands.nightly, "run a profile and print what it found")
+    _selection(nightly)
+    _quiet(nightly)
+    _format(nightly)
+    plan = _command(children, "plan", commands.plan, "print what a profile would run, without running it")
+    _selection(plan)
+    _format(plan)
+    probe = _command(children, "probe", commands.probe, "run one model of the Hub and print where it gets to")
+    probe.add_argument("model", metavar="MODEL", help="org/name, or org/name@revision")
+    probe.add_argument("--profile", default="default", help="profile whose deadlines and seed to use")
+    probe.add_argument("--device", help="torch device type (default: the profile's)")
+    probe.add_argument("--hub", help="'embedded' or a Hub URL (default: $HF_ENDPOINT, the mirror, the Hub)")
+    _quiet(probe)
+
+
+def _add_readers(children: Any) -> None:
+    report = _command(children, "report", commands.report, "print the scoreboard of a run")
+    gaps = _command(children, "gaps", commands.gaps, "list the operators that fell back, most wanted first")
+    for child in (report, gaps):
+        child.add_argument("run", nargs="?", metavar="RUN", help="id of the run (default: the latest)")
+        _format(child)
+    gaps.add_argument("--limit", type=_count, default=20, help="at most so many rows; 0 is all (default: 20)")
+    board = _command(children, "dashboard", commands.dashboard, "serve the dashboard until interrupted")
+    board.add_argument("--port", type=_port, default=8501, help="TCP port (default: 8501)")
+
+
+def _add_tools(children: Any) -> None:
+    doctor = _command(children, "doctor", commands.doctor, "check everything a run needs")
+    doctor.add_argument("--device", default="neuron", help="torch device type (default: neuron)")
+    doctor.add_argument("--hub", default="embedded", help="'embedded' or a Hub URL")
+    _format(doctor)
+    ingest = _command(children, "ingest", commands.ingest, "take run folders, such as pytest's, into the store")
+    ingest.add_argument("folders", nargs="*", type=Path, metavar="DIR", help="folders with a plan.json")
+    ingest.add_argument(
+        "--rebuild", action="store_true", help="make the database anew from every run in the store"
+    )
+
+
+def _command(
+    children: Any, name: str, function: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    child: argparse.ArgumentParser = children.add_parser(name, help=text, description=text)
+    child.set_defaults(function=function)
+    child.add_argument(
+        "--store",
+        type=Path,
+        default=default_store(),
+        metavar="DIR",
+        help="folder of the results (default: $HARNESS_STORE, else harness-data)",
+    )
+    return child
+
+
+def _selection(child: argparse.ArgumentParser) -> None:
+    child.add_argument("--profile", default="default", help="what to run: default, smoke, or one of harness.toml")
+    child.add_argument("--device", help="torch device type")
+    child.add_argument("--hub", help="'embedded' or a Hub URL such as https://huggingface.co")
+    child.add_argument("--models", type=_count, help="at most so many models, most downloaded first; 0 is all")
+    child.add_argument("--model-filter", metavar="GLOB", help="models whose id matches")
+    child.add_argument("--test-filter", metavar="GLOB", help="test cases whose id matches")
+    child.add_argument("--suites", help="comma-separated: models, opinfo")
+    child.add_argument("--workers", type=_count, help="processes at a time; 0 is one a core")
+    child.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="any other field of the profile, e.g. deadlines.compile=60",
+    )
+
+
+def _quiet(child: argparse.ArgumentParser) -> None:
+    child.add_argument("--quiet", action="store_true", help="no progress line")
+
+
+def _format(child: argparse.ArgumentParser) -> None:
+    child.add_argument("--format", choices=FORMATS, default="table", help="how to print (default: table)")
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more, not {text!r}")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"expected a TCP port from 1 to 65535, not {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

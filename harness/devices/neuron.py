@@ -1,0 +1,195 @@
+"""The ``neuron`` device: the simulator in this repository, or the real ``torch_neuronx`` where installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from importlib.metadata import PackageNotFoundError, version
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from harness.devices.base import CompileFacts, Description, TorchDevice, merge
+from harness.telemetry import attribute
+from results.events import OpCall
+from results.vocabulary import Outcome, Route
+from suites.device import Recorder
+
+_COMPILER_PACKAGES = ("torch-mlir", "jaxlib")
+
+
+def is_real() -> bool:
+    """Whether the device is AWS's own package; the simulator steps aside for it."""
+    return importlib.util.find_spec("torch_neuronx") is not None
+
+
+class NeuronDevice(TorchDevice):
+    """Drives whichever of the two is installed; only the simulator can count calls exactly."""
+
+    name = "neuron"
+    compile_backend = "neuron"
+    compile_options: ClassVar[Mapping[str, Any]] = {"dynamic": False}
+
+    def describe(self) -> Description:
+        """Adds, for the simulator, why its extension could not be loaded."""
+        try:
+            return super().describe()
+        except (ImportError, RuntimeError) as error:
+            return Description("neuron", False, str(error), 0, self.versions(), self.compile_backend)
+
+    def versions(self) -> Mapping[str, str]:
+        """Adds the runtime and compiler packages."""
+        versions = dict(super().versions())
+        if is_real():
+            versions["implementation"] = f"torch-neuronx {version('torch-neuronx')}"
+            return versions
+        versions["implementation"] = f"simulator {version('torchneuron-harness')}"
+        for package in _COMPILER_PACKAGES:
+            try:
+                versions[package] = version(package)
+            except PackageNotFoundError:
+                versions[package] = "not installed"
+        return versions
+
+    def record(self, *, pair: bool = False) -> AbstractContextManager[Recorder]:
+        """Read the simulator's counters; the real device offers names without counts."""
+        if is_real():
+            return _NamesRecorder()
+        return _PairingRecorder() if pair else _CountersRecorder()
+
+    def classify(self, error: BaseException) -> Outcome:
+        """An operator the compiler cannot lower is the device's documented limit, not a failure."""
+        if not is_real():
+            from torchneuron_backend.compiler import UnsupportedOperatorError
+
+            if _caused_by(error, UnsupportedOperatorError):
+                return Outcome.UNSUPPORTED
+        return super().classify(error)
+
+    def compile_facts(self, *, reset: bool = False) -> CompileFacts:
+        """Read the compiler's metrics; what Dynamo captured is not proof that it was compiled."""
+        if is_real():
+            return super().compile_facts(reset=reset)
+        from torchneuron_backend import compiler
+
+        metrics = compiler.get_dynamo_metrics()
+        facts = CompileFacts(
+            graphs=metrics["graphs_compiled"],
+            ops=metrics["ops_compiled"],
+            executions=metrics["executions"],
+            seconds=metrics["compile_seconds"],
+        )
+        if reset:
+            compiler.reset_dynamo_metrics()
+        return facts
+
+    def environment(self) -> Mapping[str, str]:
+        """Make upstream's device-generic tests instantiate for the renamed PrivateUse1 device."""
+        return {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}
+
+
+def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Look through the wrappers Dynamo puts around a backend's exception."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, kind):
+            return True
+        seen.add(id(error))
+        error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
+    return False
+
+
+class _CountersRecorder:
+    """The difference of the simulator's counters over the context; called and executed op are one."""
+
+    def __init__(self) -> None:
+        self._calls: tuple[OpCall, ...] = ()
+
+    def __enter__(self) -> Self:
+        import torchneuron_backend
+
+        torchneuron_backend.reset_op_counters()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import torch
+
+        import torchneuron_backend
+
+        if kind is None:
+            torch.accelerator.synchronize()
+        self._calls = merge([_call(row) for row in torchneuron_backend.op_counters()])
+
+    def calls(self) -> tuple[OpCall, ...]:
+        """What was counted; empty until the context has been left."""
+        return self._calls
+
+
+def _call(row: Mapping[str, Any]) -> OpCall:
+    native = row["route"] == Route.NATIVE
+    return OpCall(
+        called=row["op"],
+        executed=row["op"],
+        dtype=row["dtype"],
+        device_calls=row["calls"] if native else 0,
+        fallback_calls=0 if native else row["calls"],
+        device_ns=row["ns"] if native else 0,
+        fallback_ns=0 if native else row["ns"],
+        bytes_moved=row["bytes"],
+    )
+
+
+class _PairingRecorder(_CountersRecorder):
+    """Calls with the op the program called beside the kernel that ran; times include the pairing."""
+
+    def __enter__(self) -> Self:
+        from harness.devices.pairing import PairingMode
+
+        super().__enter__()
+        self._mode = PairingMode()
+        self._mode.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._mode.__exit__(kind, value, trace)
+        super().__exit__(kind, value, trace)
+        self._calls = attribute(self._calls, self._mode.calls())
+
+
+class _NamesRecorder:
+    """What the real device tells: which ops ran and which fell back, as sets of names.
+
+    ``torch_neuronx.get_executed_ops`` and ``get_fallback_ops`` keep no counts, so every name
+    counts once a stage; compare sets on this device, not shares of calls.
+    """
+
+    def __init__(self) -> None:
+        self._calls: tuple[OpCall, ...] = ()
+
+    def __enter__(self) -> Self:
+        import torch_neuronx
+
+        torch_neuronx.clear_op_tracking()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import torch
+        import torch_neuronx
+
+        torch.accelerator.synchronize()
+        fallen = set(torch_neuronx.get_fallback_ops())
+        ran = set(torch_neuronx.get_executed_ops()) - fallen
+        self._calls = merge(
+            [OpCall(called=name, executed=name, dtype="", device_calls=1) for name in ran]
+            + [OpCall(called=name, executed=name, dtype="", fallback_calls=1) for name in fallen]
+        )
+
+    def calls(self) -> tuple[OpCall, ...]:
+        """One call a name; empty until the context has been left."""
+        return self._calls

@@ -1,0 +1,60 @@
+"""Where models come from: the real Hub, a mirror of it, or the one built into the store."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness import processes
+from harness.errors import InfrastructureError, UsageError
+from harness.profiles import EMBEDDED_HUB
+from model_zoo.mirror import MirrorServer
+from results.layout import CACHE_DIR
+
+_BUILD_SECONDS = 900
+
+
+@contextlib.contextmanager
+def serve(hub: str, store: Path) -> Iterator[str]:
+    """Give the URL of a Hub: the one named, or the embedded mirror's while the context lasts.
+
+    Raises:
+        UsageError: the hub is neither ``embedded`` nor a URL.
+    """
+    if hub == EMBEDDED_HUB:
+        with MirrorServer(embedded(store)) as mirror:
+            yield mirror.endpoint
+    elif hub.startswith(("http://", "https://")):
+        yield hub.rstrip("/")
+    else:
+        raise UsageError(f"hub is {EMBEDDED_HUB!r} or a URL such as https://huggingface.co, not {hub!r}")
+
+
+def embedded(store: Path) -> Path:
+    """The folder of the store's own mirror, built first if it is missing or of another builder."""
+    folder = mirror_folder(store)
+    processes.call(_build, folder, timeout=_BUILD_SECONDS)
+    return folder
+
+
+def mirror_folder(store: Path) -> Path:
+    """Where the store keeps its own mirror."""
+    return store / CACHE_DIR / "mirror"
+
+
+def _build(folder: Path) -> None:
+    """Runs in a child, because making models imports torch."""
+    from model_zoo.builder import BuildError, build_mirror
+
+    try:
+        build_mirror(folder)
+    except BuildError as error:
+        raise InfrastructureError(f"the embedded mirror could not be built: {error}") from error
+
+
+def cache(store: Path, endpoint: str) -> Path:
+    """Where downloads are kept; a hub has a cache of its own, since ids may mean other models there."""
+    host = "".join(c if c.isalnum() else "-" for c in endpoint.split("://", 1)[-1])
+    name = "embedded" if host.startswith("127-0-0-1") else host
+    return store / CACHE_DIR / "hub" / name

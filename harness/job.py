@@ -1,0 +1,50 @@
+"""What the supervisor hands to a worker process. Imports no torch, since the supervisor must not."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from results.plan import Case
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """Where models come from and how they are fed.
+
+    Attributes:
+        endpoint: URL of the Hub, or of a mirror of it.
+        cache: folder that downloads are kept in.
+        seed: of weights that a checkpoint lacks, and of inputs.
+    """
+
+    endpoint: str
+    cache: Path
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A batch for one worker process.
+
+    Attributes:
+        worker: name of the worker, also of its log and its output file.
+        folder: the run's folder.
+        device: torch device type.
+        threads: intra-op threads torch may use.
+    """
+
+    worker: str
+    folder: Path
+    device: str
+    cases: tuple[Case, ...]
+    attempt: int
+    threads: int
+    models: ModelSettings
+
+
+def run_job(job: Job) -> None:
+    """Run a job in this process; the entry point of a worker."""
+    from harness.worker import work
+
+    work(job)

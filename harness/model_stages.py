@@ -1,0 +1,270 @@
+"""The stages of a model case: fetch, load, forward, backward, compile; each against the CPU.
+
+One process runs one model. The reference is the same model, with the same weights and inputs, on
+the CPU in float32; it runs twice first, and a model that disagrees with itself is not compared.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import time
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+import torch
+from model_zoo.fetch import FetchError, fetch
+from model_zoo.inputs import ModelInputs, make_inputs, to_device
+from model_zoo.load import LoadError, load
+from model_zoo.outputs import loss_of, named_tensors
+from torch import Tensor, nn
+
+from harness.devices.base import Device
+from harness.job import ModelSettings
+from harness.placement import check_placement
+from harness.telemetry import attribute
+from results.events import OpCall
+from results.plan import Case
+from results.vocabulary import Outcome
+from suites.compare import Comparison, compare
+from suites.device import Tolerance
+from suites.result import CaseResult, qualified_name, shortened_traceback
+
+Gradients = dict[str, Tensor]
+
+
+@dataclasses.dataclass(slots=True)
+class Finding:
+    """What a stage that did not raise found."""
+
+    outcome: Outcome = Outcome.PASSED
+    message: str = ""
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    facts: dict[str, str] = dataclasses.field(default_factory=dict)
+    calls: tuple[OpCall, ...] = ()
+
+    def judge(self, comparison: Comparison) -> None:
+        """Take over a comparison's outcome, message and metrics."""
+        self.metrics.update(comparison.metrics)
+        if self.outcome is Outcome.PASSED:
+            self.outcome, self.message = comparison.outcome, comparison.message
+
+
+class ReferenceFailedError(Exception):
+    """The CPU reference raised, so the device cannot be judged."""
+
+
+def run_stages(case: Case, device: Device, settings: ModelSettings) -> Generator[CaseResult, None, None]:
+    """Run one stage each time the next result is asked for; stop asking after one that did not pass."""
+    run = ModelRun(case, device, settings)
+    for stage in (run.fetch, run.load, run.forward, run.backward, run.compile):
+        yield _attempt(stage, device.classify)
+
+
+def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], Outcome]) -> CaseResult:
+    started = time.perf_counter()
+    try:
+        found = stage()
+    except Exception as error:  # noqa: BLE001 - whatever a model or a device raises is the result
+        return CaseResult(
+            outcome=_outcome_of(error, classify),
+            seconds=time.perf_counter() - started,
+            exception=qualified_name(error),
+            message=str(error) or qualified_name(error),
+            traceback=shortened_traceback(error),
+        )
+    return CaseResult(
+        outcome=found.outcome,
+        seconds=time.perf_counter() - started,
+        message=found.message,
+        metrics=found.metrics,
+        facts=found.facts,
+        calls=found.calls,
+    )
+
+
+def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) -> Outcome:
+    if isinstance(error, FetchError):
+        return Outcome.INFRA_ERROR
+    if isinstance(error, LoadError | ReferenceFailedError):
+        return Outcome.SKIPPED_UPSTREAM
+    return classify(error)
+
+
+class ModelRun:
+    """One model on one device; the methods are its stages and are called in order."""
+
+    def __init__(self, case: Case, device: Device, settings: ModelSettings) -> None:
+        self._spec: Mapping[str, Any] = case.spec
+        self._device = device
+        self._settings = settings
+
+    def fetch(self) -> Finding:
+        """Download the pinned revision, or find it in the cache."""
+        self._folder = fetch(
+            self._spec["repo_id"],
+            self._spec["revision"],
+            cache_dir=self._settings.cache,
+            endpoint=self._settings.endpoint,
+        )
+        size = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+        return Finding(metrics={"bytes": float(size)})
+
+    def load(self) -> Finding:
+        """Load the weights on the CPU, copy them to the device, and check that all of them are there."""
+        loaded = load(self._folder, seed=self._settings.seed, task=self._spec.get("task"), allow_missing=True)
+        self._reference = loaded.model
+        with self._device.record() as recorder:
+            self._model = copy.deepcopy(self._reference).to(self._device.name)
+            self._device.synchronize()
+        found = Finding(calls=recorder.calls())
+        found.metrics["parameters"] = float(sum(p.numel() for p in self._reference.parameters()))
+        found.facts["architecture"] = loaded.architecture
+        if loaded.missing_keys:
+            found.facts["missing_keys"] = ", ".join(loaded.missing_keys)
+        problem = check_placement(self._model, self._reference, self._device.name)
+        if problem:
+            found.outcome, found.message = Outcome.FAILED_NUMERIC, problem
+        return found
+
+    def forward(self) -> Finding:
+        """Run the model with gradients on, and compare every tensor of its output."""
+        self._inputs = make_inputs(self._reference, seed=self._settings.seed)
+        self._expected, self._expected_gradients, steady = self._run_reference()
+        inputs = to_device(self._inputs, self._device.name)
+        with self._device.record() as recorder:
+            self._output = self._call(self._model, inputs)
+            self._device.synchronize()
+        with self._device.record(pair=True) as paired:
+            self._paired_output = self._call(self._model, inputs)
+        found = Finding(calls=attribute(recorder.calls(), paired.calls()))
+        found.facts["modalities"] = ", ".join(self._inputs.modalities)
+        self._require_device_calls(found)
+        if not steady:
+            found.outcome = Outcome.VACUOUS
+            found.message = "the CPU reference disagrees with itself; nothing was compared"
+        elif found.outcome is Outcome.PASSED:
+            found.judge(self._compare_outputs(self._output))
+        return found
+
+    def backward(self) -> Finding:
+        """Run backward from the loss and compare every parameter's gradient."""
+        with self._device.record() as recorder:
+            loss_of(self._output).backward()
+            self._device.synchronize()
+        gradients = _take_gradients(self._model)
+        with self._device.record(pair=True) as paired:
+            loss_of(self._paired_output).backward()
+        _take_gradients(self._model)
+        del self._output, self._paired_output
+        found = Finding(calls=attribute(recorder.calls(), paired.calls()))
+        found.metrics["parameters_with_gradient"] = _gradient_share(self._reference, gradients)
+        self._require_device_calls(found)
+        if found.outcome is Outcome.PASSED:
+            found.judge(self._compare_gradients(gradients))
+        return found
+
+    def compile(self) -> Finding:
+        """Compile the model, run forward and backward, and compare both; capture must be proven."""
+        if not self._device.compile_backend:
+            return Finding(Outcome.UNSUPPORTED, f"{self._device.name} has no backend for torch.compile")
+        torch._dynamo.reset()
+        self._device.compile_facts(reset=True)
+        compiled = torch.compile(
+            self._model, backend=self._device.compile_backend, **self._device.compile_options
+        )
+        with self._device.record() as recorder:
+            output = self._call(compiled, to_device(self._inputs, self._device.name))
+            loss_of(output).backward()
+            self._device.synchronize()
+        facts = self._device.compile_facts()
+        found = Finding(calls=recorder.calls())
+        found.metrics |= {key: float(value) for key, value in dataclasses.asdict(facts).items()}
+        found.metrics["graph_breaks"] = float(_graph_breaks())
+        if facts.graphs == 0:
+            found.outcome, found.message = Outcome.VACUOUS, "no graph was captured and compiled"
+            return found
+        found.judge(self._compare_outputs(output))
+        found.judge(self._compare_gradients(_take_gradients(self._model)))
+        return found
+
+    def _run_reference(self) -> tuple[list[tuple[str, Tensor]], Gradients, bool]:
+        """Run the CPU model forward and backward twice; also say whether the two runs agree."""
+        runs: list[tuple[list[tuple[str, Tensor]], Gradients]] = []
+        try:
+            for _ in range(2):
+                output = self._call(self._reference, self._inputs)
+                loss_of(output).backward()
+                runs.append((_detached(output), _take_gradients(self._reference)))
+        except Exception as error:
+            raise ReferenceFailedError(f"the CPU reference failed: {error}") from error
+        (first, gradients), (second, gradients_again) = runs
+        steady = all(_identical(one, two) for (_, one), (_, two) in zip(first, second, strict=True))
+        steady = steady and all(_identical(gradients[k], gradients_again[k]) for k in gradients)
+        return first, gradients, steady
+
+    def _call(self, model: Callable[..., Any], inputs: ModelInputs) -> Any:
+        torch.manual_seed(self._settings.seed)
+        return model(**inputs.kwargs)
+
+    def _require_device_calls(self, found: Finding) -> None:
+        if not any(call.device_calls for call in found.calls):
+            found.outcome, found.message = Outcome.VACUOUS, "no operator ran on the device"
+
+    def _compare_outputs(self, output: Any) -> Comparison:
+        return compare(
+            dict(named_tensors(output)),
+            dict(self._expected),
+            self._device.model_tolerance,
+            name="output",
+            device=self._device.name,
+        )
+
+    def _compare_gradients(self, gradients: Gradients) -> Comparison:
+        """Compare gradients, each scaled by the reference's largest element.
+
+        Gradients of one model span many orders of magnitude, so one absolute bound would either
+        pass the small ones unseen or fail the large ones for rounding.
+        """
+        scales = {name: _scale(tensor) for name, tensor in self._expected_gradients.items()}
+        actual = {name: tensor / scales.get(name, 1.0) for name, tensor in gradients.items()}
+        expected = {name: tensor / scales[name] for name, tensor in self._expected_gradients.items()}
+        return compare(
+            actual, expected, self._gradient_tolerance, name="gradient", device=self._device.name
+        )
+
+    def _gradient_tolerance(self, dtype: str) -> Tolerance:
+        bounds = self._device.model_tolerance(dtype)
+        return Tolerance(bounds.rtol, max(bounds.atol, bounds.rtol))
+
+
+def _scale(tensor: Tensor) -> float:
+    largest = float(tensor.abs().max()) if tensor.numel() else 0.0
+    return largest if 0.0 < largest < float("inf") else 1.0
+
+
+def _detached(output: Any) -> list[tuple[str, Tensor]]:
+    return [(name, tensor.detach().clone()) for name, tensor in named_tensors(output)]
+
+
+def _take_gradients(model: nn.Module) -> Gradients:
+    """Return the gradients a backward left, by parameter name, and clear them."""
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad(set_to_none=True)
+    return gradients
+
+
+def _gradient_share(model: nn.Module, gradients: Gradients) -> float:
+    total = sum(p.numel() for p in model.parameters())
+    return sum(tensor.numel() for tensor in gradients.values()) / total if total else 0.0
+
+
+def _identical(one: Tensor, two: Tensor) -> bool:
+    return torch.equal(one.nan_to_num() if one.is_floating_point() else one,
+                       two.nan_to_num() if two.is_floating_point() else two)
+
+
+def _graph_breaks() -> int:
+    from torch._dynamo.utils import counters
+
+    return sum(counters["graph_break"].values())

@@ -1,0 +1,93 @@
+"""Making the plan of a run: which models, which tests, and what is expected of them."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from datetime import datetime
+from pathlib import Path
+
+from harness import processes
+from harness.errors import NothingCollectedError, UsageError
+from harness.profiles import MODELS, OPINFO, Profile
+from model_zoo.catalog import CatalogEntry, snapshot
+from results.layout import run_path
+from results.plan import Case, Plan, PlanError, make_plan
+from results.vocabulary import CaseKind
+
+_LISTING_SECONDS = 300
+
+
+def new_run_id(store: Path, device: str, now: datetime | None = None) -> str:
+    """An id for a run that begins now: time and device, e.g. ``20261130-053000-neuron``."""
+    base = f"{now or datetime.now():%Y%m%d-%H%M%S}-{device}"
+    taken, run = 1, base
+    while run_path(store, run).exists():
+        taken += 1
+        run = f"{base}-{taken}"
+    return run
+
+
+def plan_run(profile: Profile, run: str, endpoint: str) -> Plan:
+    """Collect every case of a profile and fix them.
+
+    Raises:
+        NothingCollectedError: the selection matched no case.
+        UsageError: a selection or an expectation file is wrong.
+    """
+    cases = [*_models(profile, endpoint), *_tests(profile)]
+    if not cases:
+        raise NothingCollectedError(
+            f"profile {profile.name!r} matched no case: model_filter is {profile.model_filter!r}, "
+            f"test_filter is {profile.test_filter!r}, suites are {list(profile.suites)}"
+        )
+    try:
+        return make_plan(
+            run=run, device=profile.device, profile=profile.name, cases=cases, settings=profile.settings()
+        )
+    except PlanError as error:
+        raise UsageError(str(error)) from error
+
+
+def model_case(entry: CatalogEntry) -> Case:
+    """The case that runs one model at the revision the catalog pinned."""
+    spec = {
+        "repo_id": entry.id,
+        "revision": entry.revision,
+        "task": entry.task,
+        "architecture": entry.architecture,
+        "model_type": entry.model_type,
+        "library": entry.library,
+        "parameters": entry.parameters,
+        "downloads": entry.downloads,
+    }
+    return Case(id=f"model::{entry.id}@{entry.revision}", kind=CaseKind.MODEL, spec=spec)
+
+
+def _models(profile: Profile, endpoint: str) -> list[Case]:
+    if MODELS not in profile.suites:
+        return []
+    limit = profile.models or None
+    wanted = profile.model_filter
+    entries = snapshot(endpoint, limit=limit if wanted == "*" else None)
+    chosen = [entry for entry in entries if fnmatchcase(entry.id, wanted)]
+    return [model_case(entry) for entry in chosen[:limit]]
+
+
+def _tests(profile: Profile) -> list[Case]:
+    if OPINFO not in profile.suites:
+        return []
+    cases = processes.call(
+        _list_opinfo, profile.opinfo_selection, profile.opinfo_dtypes, timeout=_LISTING_SECONDS
+    )
+    return [case for case in cases if fnmatchcase(case.id, profile.test_filter)]
+
+
+def _list_opinfo(selection: str, dtypes: tuple[str, ...]) -> list[Case]:
+    """Runs in a child, because OpInfo is a part of torch."""
+    from suites.opinfo import SelectionError, load_selection
+    from suites.opinfo.catalog import cases
+
+    try:
+        return cases(load_selection(selection), dtypes)
+    except SelectionError as error:
+        raise UsageError(str(error)) from error

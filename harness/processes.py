@@ -1,0 +1,124 @@
+"""Fresh processes that start with torch and transformers already imported.
+
+A fork server imports the heavy packages once; every worker is forked from it. The supervisor
+itself never imports torch, so a broken device cannot take it down.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from typing import Any, TypeVar
+
+import psutil
+
+from harness.errors import HarnessError, InfrastructureError
+
+PRELOADED = ("torch", "transformers", "harness.worker")
+
+T = TypeVar("T")
+
+
+class ChildError(InfrastructureError):
+    """A child died or raised where only a bug or a broken installation explains it."""
+
+
+def context() -> ForkServerContext:
+    """The fork server's context, with what it imports before it forks."""
+    fork_server = multiprocessing.get_context("forkserver")
+    fork_server.set_forkserver_preload(list(PRELOADED))
+    return fork_server
+
+
+def call(function: Callable[..., T], *args: Any, timeout: float = 300) -> T:
+    """Run a function in a fresh process and return its result.
+
+    Raises:
+        HarnessError: as raised by the function.
+        ChildError: the process raised anything else, died, or took longer than ``timeout`` seconds.
+    """
+    receiver, sender = context().Pipe(duplex=False)
+    process = context().Process(target=_answer, args=(sender, function, args), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(timeout):
+            raise ChildError(f"{function.__qualname__} did not answer within {timeout:.0f} s")
+        failed, value = receiver.recv()
+    except EOFError:
+        process.join()
+        raise ChildError(
+            f"the process running {function.__qualname__} died ({describe_exit(process.exitcode)})"
+        ) from None
+    finally:
+        kill_tree(process)
+    if failed:
+        raise value if isinstance(value, HarnessError) else ChildError(str(value))
+    result: T = value
+    return result
+
+
+def _answer(sender: Connection, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    os.setpgid(0, 0)
+    try:
+        sender.send((False, function(*args)))
+    except HarnessError as error:
+        sender.send((True, error))
+    except BaseException:
+        sender.send((True, traceback.format_exc(limit=-6)))
+        raise
+
+
+def start(function: Callable[..., None], *args: Any) -> ForkServerProcess:
+    """Start a worker; it should make itself a process group with :func:`lead_group`."""
+    process = context().Process(target=function, args=args)
+    process.start()
+    return process
+
+
+def lead_group() -> None:
+    """Make this process the leader of its own group, so that its whole tree can be killed."""
+    os.setpgid(0, 0)
+
+
+def kill_tree(process: ForkServerProcess) -> None:
+    """Kill a process, its group and its descendants, and wait for it."""
+    if process.pid is None:
+        return
+    try:
+        descendants = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        descendants = []
+    for pid in (process.pid, *(child.pid for child in descendants)):
+        _kill(os.kill, pid)
+    _kill(os.killpg, process.pid)
+    process.join()
+
+
+def _kill(function: Callable[[int, int], None], pid: int) -> None:
+    try:
+        function(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return  # already gone, or its number belongs to somebody else by now
+
+
+def describe_exit(code: int | None) -> str:
+    """Say how a process ended, from multiprocessing's exit code."""
+    if code is None:
+        return "still running"
+    if code < 0:
+        return f"killed by {signal_name(-code)}"
+    return f"exit code {code}"
+
+
+def signal_name(number: int) -> str:
+    """``SIGSEGV`` for 11, and so on."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,183 @@
+"""Profiles: what a run does, as data, with every field open to override."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from results.vocabulary import Stage
+
+USER_FILE = "harness.toml"
+EMBEDDED_HUB = "embedded"
+MODELS = "models"
+OPINFO = "opinfo"
+SUITES = (MODELS, OPINFO)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """Seconds each stage may take; ``start`` is the time to the first, or next, stage."""
+
+    start: float
+    fetch: float
+    load: float
+    forward: float
+    backward: float
+    compile: float
+    test: float
+
+    def of(self, stage: Stage | None) -> float:
+        """The deadline of a stage, or of the time between cases for ``None``."""
+        seconds: float = getattr(self, stage.value if stage else "start")
+        return seconds
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One way to run; the fields are explained in ``profiles.toml``."""
+
+    name: str
+    device: str
+    hub: str
+    models: int
+    model_filter: str
+    test_filter: str
+    suites: tuple[str, ...]
+    opinfo_selection: str
+    opinfo_dtypes: tuple[str, ...]
+    workers: int
+    batch: int
+    seed: int
+    expectations: tuple[str, ...]
+    deadlines: Deadlines
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.suites) - set(SUITES))
+        if unknown:
+            raise UsageError(f"profile {self.name}: unknown suite {unknown[0]!r}; known: {', '.join(SUITES)}")
+        if self.batch < 1 or self.workers < 0 or self.models < 0:
+            raise UsageError(f"profile {self.name}: batch must be at least 1, workers and models at least 0")
+        if min(dataclasses.astuple(self.deadlines)) <= 0:
+            raise UsageError(f"profile {self.name}: deadlines are seconds above 0")
+
+    @property
+    def worker_count(self) -> int:
+        """Processes at a time."""
+        return self.workers or len(os.sched_getaffinity(0))
+
+    def settings(self) -> dict[str, Any]:
+        """The fields as plain values, for the plan."""
+        return dataclasses.asdict(self)
+
+
+def load_profile(name: str, overrides: Mapping[str, Any] | None = None, folder: Path | None = None) -> Profile:
+    """Read a profile and apply overrides (``"deadlines.compile": 60`` reaches a nested field).
+
+    Raises:
+        UsageError: no such profile, an unknown field, or a value of the wrong type.
+    """
+    tables = _tables(folder or Path.cwd())
+    fields = _resolve(name, tables, ())
+    for key, value in (overrides or {}).items():
+        _assign(fields, key, value)
+    return _build(name, fields)
+
+
+def profile_names(folder: Path | None = None) -> list[str]:
+    """Names of the profiles that can be run from a folder."""
+    return sorted(_tables(folder or Path.cwd()))
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """Parse ``key=value`` of ``--set``; the value is TOML, or a bare string.
+
+    Raises:
+        UsageError: there is no ``=``.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"--set takes KEY=VALUE, not {text!r}")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value
+
+
+def _tables(folder: Path) -> dict[str, dict[str, Any]]:
+    tables = tomllib.loads(files("harness").joinpath("profiles.toml").read_text())["profiles"]
+    path = folder / USER_FILE
+    if path.is_file():
+        try:
+            own = tomllib.loads(path.read_text())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{USER_FILE} is not valid TOML: {error}") from error
+        for name, table in own.get("profiles", {}).items():
+            if not isinstance(table, dict):
+                raise UsageError(f"{USER_FILE}: profiles.{name} must be a table")
+            tables[name] = {"base": "default", **table} if name not in tables else {**tables[name], **table}
+    return dict(tables)
+
+
+def _resolve(name: str, tables: Mapping[str, Mapping[str, Any]], seen: tuple[str, ...]) -> dict[str, Any]:
+    if name in seen:
+        raise UsageError(f"profiles {' -> '.join((*seen, name))} are each other's base")
+    if name not in tables:
+        raise UsageError(f"no profile {name!r}{_hint(name, tables)}; known: {', '.join(sorted(tables))}")
+    table = dict(tables[name])
+    base = table.pop("base", None)
+    if base is None:
+        return {**table, "deadlines": dict(table.get("deadlines", {}))}
+    fields = _resolve(base, tables, (*seen, name))
+    fields["deadlines"].update(table.pop("deadlines", {}))
+    return {**fields, **table}
+
+
+def _assign(fields: dict[str, Any], key: str, value: Any) -> None:
+    table, name = fields, key
+    if key.startswith("deadlines."):
+        table, name = fields["deadlines"], key.removeprefix("deadlines.")
+    if name not in table:
+        raise UsageError(f"profiles have no field {key!r}{_hint(name, table)}")
+    table[name] = value
+
+
+def _build(name: str, fields: Mapping[str, Any]) -> Profile:
+    known = {field.name for field in dataclasses.fields(Profile)} - {"name"}
+    unknown = sorted(set(fields) - known)
+    if unknown:
+        raise UsageError(f"profile {name}: unknown field {unknown[0]!r}{_hint(unknown[0], known)}")
+    times = fields["deadlines"]
+    unknown = sorted(set(times) - {field.name for field in dataclasses.fields(Deadlines)})
+    if unknown:
+        raise UsageError(f"profile {name}: unknown deadline {unknown[0]!r}")
+    try:
+        values = {key: _typed(key, value) for key, value in fields.items() if key != "deadlines"}
+        deadlines = Deadlines(**{key: float(value) for key, value in times.items()})
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"profile {name}: {error}") from error
+    return Profile(name=name, deadlines=deadlines, **values)
+
+
+def _typed(key: str, value: Any) -> Any:
+    declared = str(Profile.__dataclass_fields__[key].type)
+    if declared == "tuple[str, ...]":
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
+            raise TypeError(f"{key} is a list of strings, not {value!r}")
+        return tuple(items)
+    kind = {"str": str, "int": int}[declared]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{key} is {'text' if kind is str else 'a whole number'}, not {value!r}")
+    return value
+
+
+def _hint(name: str, known: Mapping[str, Any] | set[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,0 +1,91 @@
+"""The live progress line: how many cases are done, at what rate, and for how much longer."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from harness.running import RunningWorker
+from results.events import Ended, Record
+from results.plan import Case
+from results.vocabulary import Outcome
+
+_PLAIN_SECONDS = 10.0
+
+
+class Progress:
+    """Counts finished cases and shows them: one live line on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self, cases: Sequence[Case], *, stream: TextIO | None = None, quiet: bool = False) -> None:
+        self._last_stage = {case.id: case.stages[-1] for case in cases}
+        self._outcomes: Counter[Outcome] = Counter()
+        self._began = time.monotonic()
+        self._shown = self._began
+        self._quiet = quiet
+        self._console = Console(file=stream or sys.stderr)
+        self._live: Live | None = None
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal and not self._quiet:
+            self._live = Live(console=self._console, refresh_per_second=8, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    @property
+    def done(self) -> int:
+        """Cases that have come to an end."""
+        return self._outcomes.total()
+
+    @property
+    def outcomes(self) -> Mapping[Outcome, int]:
+        """Finished cases by outcome."""
+        return self._outcomes
+
+    def count(self, records: Sequence[Record]) -> None:
+        """Take in what a worker wrote."""
+        for record in records:
+            if isinstance(record.event, Ended):
+                self.count_end(record.event)
+
+    def count_end(self, event: Ended) -> None:
+        """Take in the end of a stage, which may be the end of its case."""
+        if event.outcome is not Outcome.PASSED or event.stage is self._last_stage[event.case]:
+            self._outcomes[event.outcome] += 1
+
+    def show(self, running: Sequence[RunningWorker]) -> None:
+        """Show where the run stands."""
+        if self._quiet:
+            return
+        if self._live is not None:
+            self._live.update(Text(self.line(running), no_wrap=True, overflow="ellipsis"))
+        elif time.monotonic() - self._shown >= _PLAIN_SECONDS:
+            self._shown = time.monotonic()
+            self._console.print(Text(self.line(running)), soft_wrap=True)
+
+    def line(self, running: Sequence[RunningWorker]) -> str:
+        """The progress line as text."""
+        seconds = time.monotonic() - self._began
+        planned, rate = len(self._last_stage), self.done / seconds if seconds else 0.0
+        left = f", {_clock((planned - self.done) / rate)} left" if rate else ""
+        bad = self.done - self._outcomes[Outcome.PASSED]
+        now = ", ".join(f"{w.entered.case} {w.entered.stage}" for w in running if w.entered)
+        return (
+            f"{self.done}/{planned} cases, {bad} not passed, {rate:.1f}/s, {_clock(seconds)} gone{left}"
+            + (f" | {now}" if now else "")
+        )
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"

@@ -1,0 +1,90 @@
+"""What runs in a worker process: a batch of cases, each stage announced before it runs."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import torch
+
+from harness import devices
+from harness.job import Job
+from harness.model_stages import run_stages
+from harness.processes import lead_group
+from results.events import Ended, Entered, EventLog, OpsRecorded
+from results.plan import EVENTS_DIR, OUTPUT_DIR, Case
+from results.vocabulary import CaseKind, Stage
+from suites.result import CaseResult
+
+
+def work(job: Job) -> None:
+    """Run every case of a job and write its log; the entry point of a worker process."""
+    lead_group()
+    _redirect_output(job.folder / OUTPUT_DIR / f"{job.worker}.log")
+    faulthandler.enable()
+    torch.set_num_threads(job.threads)
+    device = devices.get(job.device)
+    with EventLog(job.folder / EVENTS_DIR / f"{job.worker}.jsonl") as log:
+        for case in job.cases:
+            device.reset()
+            _run_case(case, job, device, log)
+
+
+def _run_case(case: Case, job: Job, device: devices.Device, log: EventLog) -> None:
+    """Drive the stages of a case; each is announced, run, and recorded, in that order."""
+    runner = _runner(case, job, device)
+    for stage in case.stages:
+        log.write(Entered(case=case.id, attempt=job.attempt, stage=stage))
+        result = next(runner)
+        _record(log, case, job.attempt, stage, result)
+        if not result.passed:
+            break
+    runner.close()
+
+
+def _runner(case: Case, job: Job, device: devices.Device) -> Generator[CaseResult, None, None]:
+    """A generator that runs one stage each time it is asked for the next result."""
+    if case.kind is CaseKind.MODEL:
+        return run_stages(case, device, job.models)
+    if case.kind is CaseKind.OPINFO:
+        return _opinfo(case, device)
+    raise ValueError(f"{case.id}: the harness does not run {case.kind} cases itself")
+
+
+def _opinfo(case: Case, device: devices.Device) -> Generator[CaseResult, None, None]:
+    from suites import opinfo
+
+    yield opinfo.run_case(case, device)
+
+
+def _record(log: EventLog, case: Case, attempt: int, stage: Stage, result: CaseResult) -> None:
+    if result.calls:
+        log.write(OpsRecorded(case=case.id, attempt=attempt, stage=stage, calls=result.calls))
+    log.write(
+        Ended(
+            case=case.id,
+            attempt=attempt,
+            stage=stage,
+            outcome=result.outcome,
+            seconds=result.seconds,
+            exception=result.exception,
+            message=result.message,
+            traceback=result.traceback,
+            metrics=result.metrics,
+            facts=result.facts,
+        )
+    )
+
+
+def _redirect_output(path: Path) -> None:
+    """Send whatever this process and the libraries below it print to a file of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)

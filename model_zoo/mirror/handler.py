@@ -1,0 +1,202 @@
+"""HTTP for the mirror: routes, access, paging and errors, as ``huggingface_hub`` expects them.
+
+The client decides by the ``X-Error-Code`` header before the status, so every error carries one
+where the Hub has one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
+
+from model_zoo.mirror import documents
+from model_zoo.mirror.faults import Fault, Faults
+from model_zoo.mirror.files import send_file
+from model_zoo.mirror.repository import MirrorDirectory, Repository
+
+_BODY_LIMIT = 2**20  # Of a request; the largest the client sends here is a list of paths.
+
+
+class ApiError(Exception):
+    """An answer that is an error: status, the Hub's code for it ("" for none), and a sentence."""
+
+    def __init__(
+        self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.headers = status, code, message, headers or {}
+
+
+class HubRequestHandler(BaseHTTPRequestHandler):
+    """Answers one connection; the server object carries the directory and the settings."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "ModelMirror/1"
+    disable_nagle_algorithm = True  # Head and body go out separately; Nagle would add 40 ms to each answer.
+    timeout = 60
+
+    def do_GET(self) -> None:
+        """Answer GET."""
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        """Answer HEAD: the same without the body."""
+        self._answer()
+
+    def do_POST(self) -> None:
+        """Answer POST, which only paths-info needs."""
+        self._answer()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print a request unless the server is quiet."""
+        if not self.server.quiet:  # type: ignore[attr-defined]
+            super().log_message(format, *args)
+
+    @property
+    def directory(self) -> MirrorDirectory:
+        """What is served."""
+        return self.server.directory  # type: ignore[attr-defined]
+
+    def _answer(self) -> None:
+        url = urlsplit(self.path)
+        faults: Faults = self.server.faults  # type: ignore[attr-defined]
+        fault = faults.take(self.command, url.path) or Fault()
+        try:
+            self._body = self._read_body()
+            if fault.status:
+                raise ApiError(fault.status, "", "A fault was asked for.", fault.headers)
+            segments = [unquote(part) for part in url.path.strip("/").split("/")]
+            self._route(segments, parse_qs(url.query, keep_blank_values=True), fault)
+        except ApiError as error:
+            self._send_error(error)
+        except documents.BadQueryError as error:
+            self._send_error(ApiError(400, "", str(error)))
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # The client went away; there is nobody to answer.
+
+    def _read_body(self) -> bytes:
+        length = self.headers.get("Content-Length", "0")
+        if not length.isdigit() or int(length) > _BODY_LIMIT:
+            self.close_connection = True
+            raise ApiError(413, "", "The request is too large.")
+        return self.rfile.read(int(length))
+
+    def _route(self, segments: list[str], query: documents.Query, fault: Fault) -> None:
+        if segments[:2] == ["api", "models"] and len(segments) == 2:
+            self._send_page(documents.list_documents(self.directory.all(), query), query)
+        elif segments[:2] == ["api", "models"]:
+            self._route_model(segments[2:], query)
+        elif segments == ["api", "whoami-v2"]:
+            self._send_identity()
+        elif "resolve" in segments[1:3]:
+            repo, rest = self._find(segments)
+            self._send_file(repo, rest, fault)
+        elif segments == [""]:
+            self._send_json({"service": "model mirror", "models": len(list(self.directory.ids()))})
+        else:
+            raise ApiError(404, "", "The mirror serves models only, and has no such page.")
+
+    def _route_model(self, segments: list[str], query: documents.Query) -> None:
+        repo, rest = self._find(segments)
+        action, arguments = (rest[0], rest[1:]) if rest else ("", [])
+        if action == "":
+            self._send_json(documents.model_document(repo, query))
+            return
+        if action == "refs":
+            self._send_json(documents.refs_document(repo))
+            return
+        if action not in ("revision", "tree", "paths-info", "commits") or not arguments:
+            raise ApiError(404, "", f"The mirror has no {action!r} for a model.")
+        self._check_revision(repo, arguments[0])
+        if action == "revision":
+            self._send_json(documents.model_document(repo, query))
+        elif action == "commits":
+            self._send_page(documents.commits_document(repo), query)
+        elif action == "paths-info":
+            self._send_paths(repo)
+        else:
+            below = "/".join(arguments[1:])
+            entries = documents.tree_documents(repo, below, recursive=documents.is_true(query, "recursive"))
+            if entries is None:
+                raise ApiError(404, "EntryNotFound", f"There is no folder {below}.")
+            self._send_page(entries, query)
+
+    def _find(self, segments: list[str]) -> tuple[Repository, list[str]]:
+        """The repository that a path begins with, and the rest of the path; two-part ids go first."""
+        for length in (2, 1):
+            repo = self.directory.get("/".join(segments[:length])) if len(segments) >= length else None
+            if repo is not None:
+                return repo, segments[length:]
+        # The Hub answers 401 to the anonymous, so that private names cannot be guessed.
+        raise ApiError(404 if self._token() else 401, "RepoNotFound", "Repository not found")
+
+    def _check_revision(self, repo: Repository, revision: str) -> None:
+        if revision not in ("main", "refs/heads/main", repo.sha):
+            raise ApiError(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+
+    def _token(self) -> str | None:
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        return token if scheme.lower() == "bearer" and token else None
+
+    def _send_identity(self) -> None:
+        if self._token() is None:
+            raise ApiError(401, "", "Invalid username or password.")
+        self._send_json({"type": "user", "name": "mirror-user", "orgs": [], "auth": {"type": "access_token"}})
+
+    def _send_paths(self, repo: Repository) -> None:
+        if "json" in self.headers.get("Content-Type", ""):
+            wanted = json.loads(self._body or b"{}").get("paths", [])
+        else:
+            wanted = parse_qs(self._body.decode("utf-8", "replace")).get("paths", [])
+        self._send_json([documents.file_document(repo, name) for name in wanted if name in repo.files])
+
+    def _send_file(self, repo: Repository, rest: list[str], fault: Fault) -> None:
+        if len(rest) < 3 or rest[0] != "resolve" or self.command == "POST":
+            raise ApiError(404, "", "The mirror has no such page.")
+        revision, name = rest[1], "/".join(rest[2:])
+        commit = {"X-Repo-Commit": repo.sha}
+        self._check_revision(repo, revision)
+        token = self._token()
+        if not repo.may_read(token):
+            sentence = f"Access to model {repo.id} is restricted; ask for access and log in."
+            raise ApiError(401 if token is None else 403, "GatedRepo", sentence)
+        if name not in repo.files:  # Only listed names are served, so no path can lead outside.
+            raise ApiError(404, "EntryNotFound", "Entry not found", commit)
+        send_file(self, repo.folder / name, repo.files[name], commit, cut_after=fault.cut_after)
+
+    def _send_page(self, entries: Sequence[dict[str, Any]], query: documents.Query) -> None:
+        """Send a page of a listing, with the absolute address of the next one if there is more."""
+        most: int = self.server.page_size  # type: ignore[attr-defined]
+        limit, cursor = documents.first(query, "limit", str(most)), documents.first(query, "cursor", "0")
+        if not (limit.isdigit() and cursor.isdigit()):
+            raise ApiError(400, "", "limit and cursor must be numbers")
+        start = int(cursor)
+        end = start + min(int(limit), most)
+        headers = {}
+        if start < end < len(entries):
+            rest = {**query, "cursor": [str(end)]}
+            host = self.headers.get("Host", "localhost")  # HTTP/1.1 clients always send it.
+            address = f"http://{host}{urlsplit(self.path).path}?{urlencode(rest, doseq=True)}"
+            headers["Link"] = f'<{address}>; rel="next"'
+        self._send_json(entries[start:end], headers=headers)
+
+    def _send_error(self, error: ApiError) -> None:
+        headers = {"X-Error-Message": error.message, **error.headers}
+        if error.code:
+            headers["X-Error-Code"] = error.code
+        self._send_json({"error": error.message}, status=error.status, headers=headers)
+
+    def _send_json(self, value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        for name, text in (headers or {}).items():
+            # A header is one line of latin-1, and the text may hold what a client sent.
+            self.send_header(name, "".join(c if " " <= c <= "~" else "?" for c in text))
+        self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)

@@ -1,0 +1,219 @@
+"""Reading a mirror directory: which repositories there are and what the Hub would know of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from model_zoo.mirror.digests import Digest, commit_hash, digest
+
+METADATA_FILE = ".mirror.json"
+_SAFETENSORS_HEADER_LIMIT = 100 * 2**20  # The format's own limit.
+
+
+class MirrorError(ValueError):
+    """A mirror directory that cannot be served; says which file and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The contents of ``.mirror.json``; the package's docstring says what each key means."""
+
+    pipeline_tag: str | None = None
+    library_name: str | None = None
+    downloads: int = 0
+    likes: int = 0
+    tags: tuple[str, ...] = ()
+    gated: str | bool = False
+    granted: tuple[str, ...] = ()
+    created_at: str | None = None
+    last_modified: str | None = None
+
+    @staticmethod
+    def read(path: Path) -> Metadata:
+        """Read a metadata file; a missing one gives the defaults, an unknown key is ignored.
+
+        Raises:
+            MirrorError: it is not a JSON object.
+        """
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+            known = {f.name: raw[f.name] for f in fields(Metadata) if f.name in raw}
+        except FileNotFoundError:
+            return Metadata()
+        except (ValueError, TypeError) as error:
+            raise MirrorError(f"{path} is not a JSON object: {error}") from error
+        for name in ("tags", "granted"):
+            known[name] = tuple(known.get(name, ()))
+        return Metadata(**known)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """One repository at its only commit.
+
+    Attributes:
+        files: path inside the repository → its digest, sorted by path.
+        config: the parsed ``config.json``, empty if there is none.
+        parameters: number of elements by safetensors dtype name, e.g. ``{"F32": 1000}``.
+    """
+
+    id: str
+    folder: Path
+    metadata: Metadata
+    files: dict[str, Digest]
+    sha: str
+    config: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def author(self) -> str | None:
+        """The organisation, if the id has one."""
+        return self.id.split("/")[0] if "/" in self.id else None
+
+    @property
+    def library(self) -> str | None:
+        """The declared library, or transformers where there is a configuration for it."""
+        return self.metadata.library_name or ("transformers" if self.config.get("model_type") else None)
+
+    @property
+    def tags(self) -> list[str]:
+        """Declared tags and those that the Hub derives from files and configuration."""
+        suffixes = {Path(name).suffix for name in self.files}
+        derived = [self.library, self.metadata.pipeline_tag, self.config.get("model_type")]
+        derived += ["safetensors" if ".safetensors" in suffixes else None]
+        derived += ["pytorch" if ".bin" in suffixes else None]
+        derived += ["custom_code" if "auto_map" in self.config else None]
+        return list(dict.fromkeys([*(tag for tag in derived if tag), *self.metadata.tags]))
+
+    def may_read(self, token: str | None) -> bool:
+        """Whether the bearer of this token may read the files."""
+        return not self.metadata.gated or token in self.metadata.granted
+
+
+class MirrorDirectory:
+    """The repositories under a directory, re-read when their files change; safe to share by threads."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        if not self.root.is_dir():
+            raise MirrorError(f"{root} is not a directory")
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[tuple[Any, ...], Repository]] = {}
+        self._digests: dict[tuple[str, int, int], Digest] = {}
+
+    def ids(self) -> Iterator[str]:
+        """Ids of all repositories, sorted within each level."""
+        for outer in _subfolders(self.root):
+            if _is_repository(outer):
+                yield outer.name
+                continue
+            yield from (f"{outer.name}/{inner.name}" for inner in _subfolders(outer))
+
+    def get(self, repo_id: str) -> Repository | None:
+        """The repository of that id, or None; an id can never leave the directory."""
+        parts = repo_id.split("/")
+        if len(parts) > 2 or any(not part or part.startswith(".") or "\0" in part for part in parts):
+            return None
+        folder = self.root.joinpath(*parts)
+        if not folder.is_dir() or (len(parts) == 1 and not _is_repository(folder)):
+            return None
+        if len(parts) == 2 and _is_repository(folder.parent):
+            return None
+        with self._lock:
+            return self._read(repo_id, folder)
+
+    def all(self) -> list[Repository]:
+        """Every repository, sorted by id."""
+        found = [self.get(repo_id) for repo_id in sorted(self.ids())]
+        return [repository for repository in found if repository is not None]
+
+    def _read(self, repo_id: str, folder: Path) -> Repository:
+        paths = dict(sorted(_served_files(self.root, folder)))
+        stats = {name: path.stat() for name, path in paths.items()}
+        metadata_file = folder / METADATA_FILE
+        changed = metadata_file.stat().st_mtime_ns if metadata_file.exists() else 0
+        signature = (changed, *((name, s.st_size, s.st_mtime_ns) for name, s in stats.items()))
+        known = self._known.get(repo_id)
+        if known is not None and known[0] == signature:
+            return known[1]
+        files = {}
+        for name, path in paths.items():
+            key = (str(path), stats[name].st_size, stats[name].st_mtime_ns)
+            if key not in self._digests:
+                self._digests[key] = digest(path)
+            files[name] = self._digests[key]
+        repository = Repository(
+            id=repo_id,
+            folder=folder,
+            metadata=Metadata.read(metadata_file),
+            files=files,
+            sha=commit_hash(files),
+            config=_json_object(folder / "config.json"),
+            parameters=_count_parameters(folder, files),
+        )
+        self._known[repo_id] = (signature, repository)
+        return repository
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    inside = (Path(entry.path) for entry in os.scandir(folder) if entry.is_dir())
+    return sorted(path for path in inside if not path.name.startswith("."))
+
+
+def _is_repository(folder: Path) -> bool:
+    return (folder / METADATA_FILE).is_file() or (folder / "config.json").is_file()
+
+
+def _served_files(root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Regular files, dot names left out; a link is followed only to a place inside the mirror."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(parent, name)
+            if name.startswith(".") or not path.is_file() or not path.resolve().is_relative_to(root):
+                continue
+            yield path.relative_to(folder).as_posix(), path
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}  # A broken config.json is served as it is; only the derived facts are missing.
+    return value if isinstance(value, dict) else {}
+
+
+def _count_parameters(folder: Path, files: dict[str, Digest]) -> dict[str, int]:
+    """Elements by dtype over all safetensors files at the top, read from their headers only."""
+    counts: dict[str, int] = {}
+    for name in files:
+        if name.endswith(".safetensors") and "/" not in name:
+            for dtype, elements in _header_sizes(folder / name):
+                counts[dtype] = counts.get(dtype, 0) + elements
+    return counts
+
+
+def _header_sizes(path: Path) -> Iterator[tuple[str, int]]:
+    """(dtype, elements) of each tensor: the file begins with a length (u64, little endian) and JSON."""
+    with path.open("rb") as file:
+        start = file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if not 0 < length <= _SAFETENSORS_HEADER_LIMIT:
+            return
+        try:
+            header = json.loads(file.read(length))
+        except ValueError:
+            return
+    for name, entry in header.items():
+        if name != "__metadata__":
+            elements = 1
+            for extent in entry["shape"]:
+                elements *= extent
+            yield entry["dtype"], elements

@@ -1,0 +1,101 @@
+"""The server: lifetime, endpoint and the thread it answers from."""
+
+from __future__ import annotations
+
+import threading
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from model_zoo.mirror.faults import Faults
+from model_zoo.mirror.handler import HubRequestHandler
+from model_zoo.mirror.repository import MirrorDirectory
+
+PAGE_SIZE = 1000  # The Hub's largest page of a listing.
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    directory: MirrorDirectory
+    faults: Faults
+    page_size: int
+    quiet: bool
+
+
+class MirrorServer:
+    """Serves a mirror directory; a context manager that answers from a thread of its own.
+
+    Args:
+        directory: laid out as the package's docstring says.
+        host: address to listen on; the default is reachable from this machine only.
+        port: 0 picks a free one.
+        page_size: most entries of one page of a listing.
+        quiet: False prints a line per request to standard error.
+
+    Raises:
+        MirrorError: the directory does not exist.
+        OSError: the address cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        page_size: int = PAGE_SIZE,
+        quiet: bool = True,
+    ) -> None:
+        self.faults = Faults()
+        mirrored = MirrorDirectory(Path(directory))
+        self._server = _Server((host, port), HubRequestHandler)
+        self._server.directory = mirrored
+        self._server.faults = self.faults
+        self._server.page_size = page_size
+        self._server.quiet = quiet
+        self._host = host
+        self._thread: threading.Thread | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """What ``HF_ENDPOINT`` is to be set to, without a slash at the end."""
+        host = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._server.server_address[1])
+
+    def start(self) -> Self:
+        """Begin to answer, from a daemon thread."""
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.05},
+            name="model-mirror",
+            daemon=True,
+        )
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop answering and release the port."""
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+            self._thread = None
+        self._server.server_close()
+
+    def serve_forever(self) -> None:
+        """Answer from the calling thread until interrupted."""
+        self._server.serve_forever()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,330 @@
+"""The records of an event log: one JSON object a line, typed, versioned, flushed one by one.
+
+A worker writes ``Entered`` *before* each stage and ``Ended`` after it, so that the last
+``Entered`` of a dead worker's log names the case and the stage it died in. The store is built
+from these logs alone. A reader ignores fields it does not know and refuses kinds it does not.
+
+Numbers that JSON cannot say (NaN and the infinities) are written as the strings ``"nan"``,
+``"inf"`` and ``"-inf"`` in fields declared as floats and become floats again when read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from results.vocabulary import Fate, Outcome, RunState, Stage
+
+SCHEMA_VERSION = 1
+
+
+class EventLogError(ValueError):
+    """A log that cannot be read as one; says the file, the line and what is wrong."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OpCall:
+    """What one executed kernel did in one stage of one case.
+
+    Attributes:
+        called: overload the program called, e.g. ``aten::add.Tensor``; equals ``executed`` where
+            the two were not told apart.
+        executed: overload whose kernel ran, e.g. ``aten::add.out``.
+        dtype: of the first tensor argument, e.g. ``float32``.
+        device_calls, fallback_calls: how often it ran on the device, and on the CPU instead.
+        device_ns, fallback_ns: nanoseconds spent in each.
+        bytes_moved: bytes copied between device and host because of fallbacks.
+    """
+
+    called: str
+    executed: str
+    dtype: str
+    device_calls: int = 0
+    fallback_calls: int = 0
+    device_ns: int = 0
+    fallback_ns: int = 0
+    bytes_moved: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted:
+    """The supervisor began (or, with ``resumed``, went on with) a run."""
+
+    kind: ClassVar[str] = "run_started"
+    run: str
+    plan_hash: str
+    planned: int
+    device: str
+    profile: str
+    harness_version: str
+    environment: Mapping[str, str]
+    resumed: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStarted:
+    """A worker process began a batch of cases."""
+
+    kind: ClassVar[str] = "worker_started"
+    worker: str
+    pid: int
+    cases: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entered:
+    """A stage of a case is about to run."""
+
+    kind: ClassVar[str] = "entered"
+    case: str
+    attempt: int
+    stage: Stage
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A stage of a case came to an end, by itself or by the supervisor's hand.
+
+    Attributes:
+        seconds: wall-clock time of the stage.
+        exception: qualified type name, ``""`` if none was raised.
+        message: what a reader should see first; ``""`` for a plain pass.
+        traceback: the formatted traceback, head and tail kept.
+        metrics: measured numbers, e.g. ``max_abs_error``, ``graphs``.
+        facts: what else was observed, as text, e.g. ``modalities: text,image``.
+    """
+
+    kind: ClassVar[str] = "ended"
+    case: str
+    attempt: int
+    stage: Stage
+    outcome: Outcome
+    seconds: float
+    exception: str = ""
+    message: str = ""
+    traceback: str = ""
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    facts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OpsRecorded:
+    """The op calls of one stage, written just before its ``Ended``."""
+
+    kind: ClassVar[str] = "ops_recorded"
+    case: str
+    attempt: int
+    stage: Stage
+    calls: tuple[OpCall, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEnded:
+    """A worker process ended; written by the supervisor.
+
+    Attributes:
+        signal: number of the signal that ended it, 0 if none.
+        exit_code: its exit code, 0 if a signal ended it.
+        case, stage: what it was in, ``""`` if nothing.
+        output_tail: last lines it printed.
+    """
+
+    kind: ClassVar[str] = "worker_ended"
+    worker: str
+    fate: Fate
+    signal: int = 0
+    exit_code: int = 0
+    case: str = ""
+    stage: str = ""
+    output_tail: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded:
+    """The supervisor came to the end of a run."""
+
+    kind: ClassVar[str] = "run_ended"
+    run: str
+    state: RunState
+    reason: str = ""
+
+
+Event = RunStarted | WorkerStarted | Entered | Ended | OpsRecorded | WorkerEnded | RunEnded
+
+_KINDS: Mapping[str, type[Any]] = {
+    cls.kind: cls for cls in (RunStarted, WorkerStarted, Entered, Ended, OpsRecorded, WorkerEnded, RunEnded)
+}
+_ENUMS: Mapping[str, type[Any]] = {"Stage": Stage, "Outcome": Outcome, "Fate": Fate, "RunState": RunState}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """An event with its place in a log.
+
+    Attributes:
+        seq: position in the log, from 0, without gaps.
+        time: seconds since the epoch, by the clock of the process that wrote it.
+    """
+
+    seq: int
+    time: float
+    event: Event
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    return value
+
+
+def encode(record: Record) -> str:
+    """Render a record as one line of JSON, without the newline."""
+    fields: dict[str, Any] = {"v": SCHEMA_VERSION, "seq": record.seq, "t": record.time}
+    fields["kind"] = record.event.kind
+    for field in dataclasses.fields(record.event):
+        value = getattr(record.event, field.name)
+        if field.name == "calls":
+            value = [dataclasses.asdict(call) for call in value]
+        fields[field.name] = _finite(dict(value) if isinstance(value, Mapping) else value)
+    return json.dumps(fields, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+_PLAIN: Mapping[str, type[Any]] = {"str": str, "int": int, "bool": bool}
+
+
+def _typed(declared: str, name: str, value: Any) -> Any:
+    """Check and convert one field; what a log holds is never taken on trust."""
+    if declared in _ENUMS:
+        return _ENUMS[declared](value)
+    if declared == "float":
+        return _number(value)
+    if declared == "Mapping[str, float]":
+        return {key: _number(item) for key, item in value.items()}
+    if declared == "Mapping[str, str]":
+        return {key: _typed("str", key, item) for key, item in value.items()}
+    if name == "calls":
+        return tuple(OpCall(**_fields(OpCall, call)) for call in value)
+    if type(value) is not _PLAIN[declared]:
+        raise ValueError(f"{name} must be of type {declared}, not {type(value).__name__}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or (isinstance(value, str) and value not in ("nan", "inf", "-inf")):
+        raise ValueError(f"{value!r} is not a number")
+    return float(value)
+
+
+def _fields(cls: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+    declared = dataclasses.fields(cls)
+    return {f.name: _typed(str(f.type), f.name, raw[f.name]) for f in declared if f.name in raw}
+
+
+def decode(line: str) -> Record:
+    """Parse one line.
+
+    Raises:
+        EventLogError: it is not JSON, of a later schema, of an unknown kind, or lacks a field.
+    """
+    try:
+        raw = json.loads(line)
+        version, kind = raw["v"], raw["kind"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise EventLogError(f"not an event record: {line[:80]!r}") from error
+    if type(version) is not int or version < 1:
+        raise EventLogError(f"not an event record: version {version!r}")
+    if version > SCHEMA_VERSION:
+        raise EventLogError(
+            f"schema {version} is newer than this harness reads ({SCHEMA_VERSION}); upgrade it"
+        )
+    cls = _KINDS.get(kind) if isinstance(kind, str) else None
+    if cls is None:
+        raise EventLogError(f"unknown event kind {kind!r}")
+    try:
+        return Record(_typed("int", "seq", raw["seq"]), _number(raw["t"]), cls(**_fields(cls, raw)))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise EventLogError(f"bad {kind} record: {error}") from error
+
+
+class EventLog:
+    """Appends records to one file and flushes each; opening an existing log goes on after its end."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._seq = _repair(path)
+        self._file = path.open("a", encoding="ascii")
+
+    def write(self, event: Event) -> None:
+        """Append one event; it has reached the kernel when this returns."""
+        self._file.write(encode(Record(self._seq, time.time(), event)) + "\n")
+        self._file.flush()
+        self._seq += 1
+
+    def close(self) -> None:
+        """Close the file; writing afterwards is an error."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _repair(path: Path) -> int:
+    """Drop a torn last line and return the next sequence number."""
+    if not path.exists():
+        return 0
+    with path.open("r+b") as file:
+        data = file.read()
+        whole = data.rfind(b"\n") + 1
+        if whole != len(data):
+            file.truncate(whole)
+            os.fsync(file.fileno())
+    return data.count(b"\n")
+
+
+def read_log(path: Path, start: int = 0) -> Iterator[Record]:
+    """Yield the records of a log from sequence number ``start`` on.
+
+    A last line without its newline is a write that a death cut short; it is left out.
+
+    Raises:
+        EventLogError: any other line that is not a record, or a gap in the numbering.
+    """
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        for record in read_lines(file, str(path)):
+            if record.seq >= start:
+                yield record
+
+
+def read_lines(lines: Iterable[str], source: str, first: int = 0) -> Iterator[Record]:
+    """Yield the records of some lines of a log, of which the first has the number ``first``.
+
+    Raises:
+        EventLogError: as for ``read_log``; ``source`` names the log in its message.
+    """
+    expected = first
+    for line in lines:
+        if not line.endswith("\n"):
+            return
+        try:
+            record = decode(line)
+        except EventLogError as error:
+            raise EventLogError(f"{source}:{expected + 1}: {error}") from error
+        if record.seq != expected:
+            raise EventLogError(f"{source}:{expected + 1}: expected record {expected}, found {record.seq}")
+        yield record
+        expected += 1

@@ -1,0 +1,177 @@
+"""The plan of a run: every case, fixed and hashed before anything runs.
+
+Reports are made from the plan, so a case without a result is ``not_run`` and never absent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from results.vocabulary import MODEL_STAGES, CaseKind, Expectation, Stage
+
+PLAN_VERSION = 1
+PLAN_FILE = "plan.json"
+EVENTS_DIR = "events"
+OUTPUT_DIR = "output"
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+_MODEL_ID = re.compile(r"model::[^\s@]+@[^\s@]+")
+_TEST_ID = re.compile(r"[^:\s\[]+::[^\x00-\x1f]+")
+
+
+class PlanError(ValueError):
+    """A plan that cannot be used; says what is wrong with it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What was declared of a case: the expectation and, where it is not ``pass``, why."""
+
+    expectation: Expectation = Expectation.PASS
+    category: str = ""
+    reason: str = ""
+    link: str = ""
+    owner: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One unit of work.
+
+    Attributes:
+        id: ``suite::file::class::test[variant]`` or ``model::org/name@revision``; names no device.
+        kind: what runs it.
+        spec: what its runner needs, JSON values only; for a model also what views filter by
+            (``task``, ``architecture``, ``parameters``, ``downloads``, ``library``).
+    """
+
+    id: str
+    kind: CaseKind
+    spec: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Declared = dataclasses.field(default_factory=Declared)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages it goes through, in order."""
+        return MODEL_STAGES if self.kind is CaseKind.MODEL else (Stage.TEST,)
+
+    @property
+    def suite(self) -> str:
+        """The first part of the id: ``model`` or the name of the suite."""
+        return self.id.split("::", 1)[0]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The cases of a run, sorted by id.
+
+    Attributes:
+        device: torch device type the run drives.
+        profile: name of the profile it was made from.
+        settings: the profile's fields as run, after overrides.
+    """
+
+    run: str
+    device: str
+    profile: str
+    cases: tuple[Case, ...]
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # The run's id names its folder, and a plan may come from elsewhere.
+        if not _RUN_ID.fullmatch(self.run):
+            raise PlanError(f"{self.run!r} cannot name a run; use letters, digits and . _ + -")
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over device and cases: equal for two runs that did the same work."""
+        body = [self.device, [_case_json(case) for case in self.cases]]
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    def save(self, folder: Path) -> None:
+        """Write ``plan.json`` into a run's folder, whole or not at all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        body = {
+            "version": PLAN_VERSION,
+            "run": self.run,
+            "device": self.device,
+            "profile": self.profile,
+            "settings": dict(self.settings),
+            "hash": self.hash,
+            "cases": [_case_json(case) for case in self.cases],
+        }
+        temporary = folder / f"{PLAN_FILE}.tmp"
+        temporary.write_text(json.dumps(body, indent=1))
+        temporary.replace(folder / PLAN_FILE)
+
+
+def make_plan(
+    *, run: str, device: str, profile: str, cases: Sequence[Case], settings: Mapping[str, Any] | None = None
+) -> Plan:
+    """Sort the cases and check them.
+
+    Raises:
+        PlanError: there is no case, two have one id, or an id is not of the form above.
+    """
+    if not cases:
+        raise PlanError("nothing was collected; widen the selection")
+    ordered = sorted(cases, key=lambda case: case.id)
+    for one, two in itertools.pairwise(ordered):
+        if one.id == two.id:
+            raise PlanError(f"two cases have the id {one.id!r}; ids must be unique")
+    for case in ordered:
+        pattern = _MODEL_ID if case.kind is CaseKind.MODEL else _TEST_ID
+        if not pattern.fullmatch(case.id):
+            raise PlanError(f"{case.id!r} is not a valid {case.kind} case id")
+    return Plan(run=run, device=device, profile=profile, cases=tuple(ordered), settings=settings or {})
+
+
+def load_plan(folder: Path) -> Plan:
+    """Read ``plan.json`` of a run's folder and check its hash.
+
+    Raises:
+        PlanError: it is missing, of a later version, damaged, or was changed after it was written.
+    """
+    path = folder / PLAN_FILE
+    try:
+        body = json.loads(path.read_text())
+        if body["version"] > PLAN_VERSION:
+            raise PlanError(f"{path} was written by a newer harness (version {body['version']})")
+        plan = Plan(
+            run=body["run"],
+            device=body["device"],
+            profile=body["profile"],
+            settings=body["settings"],
+            cases=tuple(_case(item) for item in body["cases"]),
+        )
+    except FileNotFoundError:
+        raise PlanError(f"{folder} has no {PLAN_FILE}; it is not a run's folder") from None
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, PlanError):
+            raise
+        raise PlanError(f"{path} is damaged: {error}") from error
+    if plan.hash != body["hash"]:
+        raise PlanError(f"{path} was changed after the run began: its hash does not match its cases")
+    return plan
+
+
+def _case_json(case: Case) -> dict[str, Any]:
+    return {
+        "id": case.id,
+        "kind": case.kind,
+        "spec": dict(case.spec),
+        "declared": dataclasses.asdict(case.declared),
+    }
+
+
+def _case(item: Mapping[str, Any]) -> Case:
+    declared = dict(item["declared"])
+    declared["expectation"] = Expectation(declared["expectation"])
+    return Case(id=item["id"], kind=CaseKind(item["kind"]), spec=item["spec"], declared=Declared(**declared))

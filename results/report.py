@@ -1,0 +1,199 @@
+"""The scoreboard of a run as a terminal page, Markdown, JSON or CSV."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from results.scoreboard import Scoreboard
+from results.tables import Format, Row, markdown_table, markdown_text, one_line, render, rich_table, to_json
+
+_VERDICT_STYLE = {"regression": "bold red", "unexpected_pass": "yellow", "incomplete": "yellow"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Section:
+    """One table of a report."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[Row]
+
+
+def render_report(board: Scoreboard, form: Format, *, width: int | None = None) -> str:
+    """Render a scoreboard as text; without colours in the form of a table."""
+    if form is Format.JSON:
+        return to_json(_record(board))
+    if form is Format.CSV:
+        return render(_measures(board), form, columns=("section", "name", "numerator", "denominator"))
+    if form is Format.MD:
+        return _markdown(board)
+    buffer = io.StringIO()
+    print_report(board, Console(file=buffer, width=width, no_color=True))
+    return buffer.getvalue()
+
+
+def print_report(board: Scoreboard, console: Console) -> None:
+    """Print a scoreboard to a terminal."""
+    console.print(Text(_headline(board), style="bold"))
+    if board.banner:
+        console.print(Text(one_line(board.banner), style="bold yellow"))
+    for section in sections(board):
+        console.print()
+        console.print(rich_table(section.rows, section.columns, title=section.title))
+    console.print()
+    line = Text("Verdicts: ")
+    for number, (name, cases) in enumerate(board.verdicts.items()):
+        line.append(", " if number else "")
+        line.append(f"{cases} {name}", style=_VERDICT_STYLE.get(name, ""))
+    console.print(line)
+    for text in _footer(board):
+        console.print(Text(text), soft_wrap=True)
+
+
+def sections(board: Scoreboard) -> list[Section]:
+    """The tables of a report, empty ones left out."""
+    found = [
+        Section("Why cases have no result", ("reason", "cases"), _reasons(board)),
+        Section("Models", ("stage", "passed", "by downloads"), _stages(board)),
+        Section("Cases by outcome", ("suite", "passed", "outcomes"), _suites(board)),
+        Section("Operator calls on the device", ("in", "on device", "copies", "bytes moved"), _shares(board)),
+        Section(
+            "First gaps: operators that fell back to the CPU",
+            ("rank", "op", "models", "downloads", "tests", "calls", "dtypes"),
+            _gaps(board),
+        ),
+        Section(
+            "Most frequent failures",
+            ("cases", "outcome", "stage", "failure", "example"),
+            _failures(board),
+        ),
+    ]
+    return [section for section in found if section.rows]
+
+
+def _headline(board: Scoreboard) -> str:
+    took = "" if board.seconds is None else f", {board.seconds:.0f} s"
+    return one_line(
+        f"Run {board.run} on {board.device} (profile {board.profile}{took}): "
+        f"{board.with_result} of {board.planned} cases have a result"
+    )
+
+
+def _footer(board: Scoreboard) -> list[str]:
+    routes = board.op_routes
+    store = board.database.parent
+    return [
+        f"Operators: {routes.device_only} only on the device, {routes.both} on both, "
+        f"{routes.fallback_only} only on the CPU, of {routes.ops} that ran.",
+        f"Worker processes that died: {board.worker_deaths}.",
+        f"Database: {one_line(str(board.database))}",
+        f"Pages:    harness dashboard --store {one_line(str(store))}",
+    ]
+
+
+def _markdown(board: Scoreboard) -> str:
+    parts = [f"## {markdown_text(_headline(board))}\n"]
+    if board.banner:
+        parts.append(f"> **{markdown_text(board.banner)}**\n")
+    for section in sections(board):
+        parts.append(f"### {section.title}\n\n{markdown_table(section.rows, section.columns)}")
+    verdicts = ", ".join(f"{cases} {name}" for name, cases in board.verdicts.items())
+    parts.append(f"Verdicts: {markdown_text(verdicts)}\n")
+    parts.append("".join(f"- {markdown_text(line)}\n" for line in _footer(board)))
+    return "\n".join(parts)
+
+
+def _record(board: Scoreboard) -> dict[str, Any]:
+    """The scoreboard as nested dictionaries, with the banner beside its fields."""
+    return {"banner": board.banner} | dataclasses.asdict(board)
+
+
+def _measures(board: Scoreboard) -> list[dict[str, Any]]:
+    """Every number of the board as (section, name, numerator, denominator)."""
+    found: list[tuple[str, str, int, int | None]] = [
+        ("run", "cases with a result", board.with_result, board.planned),
+        ("run", "worker deaths", board.worker_deaths, None),
+    ]
+    for stage in board.funnel:
+        found.append(("models", stage.stage, stage.passed.numerator, stage.passed.denominator))
+        downloads = stage.downloads
+        found.append(("downloads", stage.stage, downloads.numerator, downloads.denominator))
+    for suite in board.suites:
+        found += [(f"outcomes {suite.suite}", name, n, suite.planned) for name, n in suite.outcomes.items()]
+    found += [("verdicts", name, cases, board.planned) for name, cases in board.verdicts.items()]
+    found += [
+        ("op calls on device", s.kind, s.calls.numerator, s.calls.denominator) for s in board.device_share
+    ]
+    routes = dataclasses.asdict(board.op_routes)
+    found += [("operators", name, n, board.op_routes.ops) for name, n in routes.items() if name != "ops"]
+    found += [("gaps: models", gap.op, gap.models, None) for gap in board.gaps]
+    found += [("failures: cases", row.signature, row.cases, None) for row in board.failures]
+    return [dict(zip(("section", "name", "numerator", "denominator"), row, strict=True)) for row in found]
+
+
+def _reasons(board: Scoreboard) -> list[Row]:
+    return [{"reason": reason, "cases": cases} for reason, cases in board.missing_reasons.items()]
+
+
+def _stages(board: Scoreboard) -> list[Row]:
+    return [
+        {"stage": row.stage, "passed": str(row.passed), "by downloads": str(row.downloads)}
+        for row in board.funnel
+    ]
+
+
+def _suites(board: Scoreboard) -> list[Row]:
+    return [
+        {
+            "suite": row.suite,
+            "passed": str(row.passed),
+            "outcomes": ", ".join(f"{cases} {name}" for name, cases in row.outcomes.items()),
+        }
+        for row in board.suites
+    ]
+
+
+def _shares(board: Scoreboard) -> list[Row]:
+    return [
+        {
+            "in": row.kind,
+            "on device": str(row.calls),
+            "copies": row.movement_calls,
+            "bytes moved": row.bytes_moved,
+        }
+        for row in board.device_share
+    ]
+
+
+def _gaps(board: Scoreboard) -> list[Row]:
+    return [
+        {
+            "rank": gap.rank,
+            "op": gap.op,
+            "models": gap.models,
+            "downloads": gap.downloads,
+            "tests": gap.tests,
+            "calls": gap.fallback_calls,
+            "dtypes": gap.dtypes,
+        }
+        for gap in board.gaps
+    ]
+
+
+def _failures(board: Scoreboard) -> list[Row]:
+    return [
+        {
+            "cases": row.cases,
+            "outcome": row.outcome,
+            "stage": row.stage,
+            "failure": f"{row.exception}: {row.message}" if row.message else row.exception,
+            "example": row.example_case,
+        }
+        for row in board.failures
+    ]

@@ -1,0 +1,112 @@
+-- The last attempt of a case is the one that counts; the others stay in stage_results.
+CREATE OR REPLACE VIEW v_attempts AS
+SELECT run, case_id, max(attempt) AS attempt, count(DISTINCT attempt) AS attempts
+FROM stage_results
+GROUP BY run, case_id;
+
+-- One row for every planned stage of every planned case, whether it has a result or not.
+CREATE OR REPLACE VIEW v_stages AS
+SELECT
+    p.run, p.case_id, p.kind, p.suite, s.stage, s.ordinal, s.on_device,
+    coalesce(r.outcome, 'not_run') AS outcome,
+    coalesce(r.seconds, 0) AS seconds,
+    coalesce(r.exception, '') AS exception,
+    coalesce(r.message, '') AS message,
+    coalesce(r.signature, '') AS signature,
+    a.attempt,
+    r.outcome IS NOT NULL AS recorded,
+    r.metrics, r.facts, r.traceback, r.log
+FROM planned p
+JOIN stage_rules s USING (kind)
+LEFT JOIN v_attempts a USING (run, case_id)
+LEFT JOIN stage_results r
+    ON r.run = p.run AND r.case_id = p.case_id AND r.attempt = a.attempt AND r.stage = s.stage;
+
+-- The first stage that did not pass decides a case, else its last stage (vocabulary.case_outcome).
+CREATE OR REPLACE VIEW v_cases AS
+WITH deciding AS (
+    SELECT
+        run, case_id,
+        coalesce(min(ordinal) FILTER (outcome <> 'passed'), max(ordinal)) AS ordinal,
+        sum(seconds) AS total_seconds
+    FROM v_stages
+    GROUP BY run, case_id
+)
+SELECT
+    p.run, p.case_id, p.kind, p.suite, p.file, p.op, p.dtype,
+    s.outcome, s.stage, p.expectation, v.verdict,
+    d.total_seconds AS seconds, s.exception, s.message, s.signature,
+    p.category, p.reason, p.link, p.owner,
+    coalesce(a.attempts, 0) AS attempts, o.counts, o.gates
+FROM planned p
+JOIN deciding d USING (run, case_id)
+JOIN v_stages s ON s.run = p.run AND s.case_id = p.case_id AND s.ordinal = d.ordinal
+JOIN outcome_rules o ON o.outcome = s.outcome
+JOIN verdict_rules v ON v.outcome = s.outcome AND v.expectation = p.expectation
+LEFT JOIN v_attempts a ON a.run = p.run AND a.case_id = p.case_id;
+
+CREATE OR REPLACE VIEW v_outcomes AS
+SELECT c.run, c.kind, c.suite, c.outcome, o.ordinal, o.counts, o.gates, count(*) AS cases
+FROM v_cases c
+JOIN outcome_rules o USING (outcome)
+GROUP BY ALL;
+
+CREATE OR REPLACE VIEW v_verdicts AS
+SELECT run, verdict, count(*) AS cases
+FROM v_cases
+GROUP BY ALL;
+
+-- Equal failures on one line. A case is counted once per signature, whatever the stage.
+CREATE OR REPLACE VIEW v_failures AS
+SELECT
+    s.run, s.signature,
+    any_value(g.exception) AS exception,
+    min(s.message) AS message,
+    count(DISTINCT s.case_id) AS cases,
+    min(s.case_id) AS example_case,
+    mode(s.stage ORDER BY s.ordinal) AS stage,
+    mode(s.outcome ORDER BY s.outcome) AS outcome,
+    any_value(g.pattern) AS pattern
+FROM v_stages s
+JOIN signatures g USING (signature)
+GROUP BY s.run, s.signature;
+
+-- Cases without a result, with the best reason there is.
+CREATE OR REPLACE VIEW v_not_run AS
+WITH last_entered AS (
+    SELECT run, case_id, arg_max(e.stage, (e.attempt, e.time, e.seq)) AS stage
+    FROM entered e
+    ANTI JOIN stage_results r USING (run, case_id, attempt, stage)
+    GROUP BY run, case_id
+), last_end AS (
+    SELECT run, arg_max(state, time) AS state, arg_max(reason, time) AS reason
+    FROM run_ends
+    GROUP BY run
+)
+SELECT
+    c.run, c.case_id, c.kind, c.suite,
+    CASE
+        WHEN c.message <> '' THEN c.message
+        WHEN e.stage IS NOT NULL THEN 'entered ' || e.stage || ', and its end was never recorded'
+        WHEN c.attempts > 0 THEN 'stopped before ' || c.stage
+        WHEN l.state IS NULL THEN 'never began; the run has not ended'
+        ELSE 'never began; the run ended ' || l.state || if(l.reason = '', '', ': ' || l.reason)
+    END AS reason
+FROM v_cases c
+LEFT JOIN last_entered e USING (run, case_id)
+LEFT JOIN last_end l ON l.run = c.run
+WHERE c.outcome = 'not_run';
+
+-- Pass rates. An outcome that says nothing of the device (outcome_rules.counts) leaves the denominator.
+CREATE OR REPLACE VIEW v_suites AS
+WITH counted AS (
+    SELECT
+        run, kind, suite,
+        count(*) AS planned,
+        count(*) FILTER (counts) AS counted,
+        count(*) FILTER (outcome = 'passed') AS passed
+    FROM v_cases
+    GROUP BY run, kind, suite
+)
+SELECT *, passed / nullif(counted, 0) AS share
+FROM counted;

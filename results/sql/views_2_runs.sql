@@ -1,0 +1,66 @@
+-- One row a run: whether every planned case has a result, and if not, how many have none.
+CREATE OR REPLACE VIEW v_completeness AS
+WITH started AS (
+    SELECT run, max(time) AS time FROM run_starts GROUP BY run
+), ended AS (
+    SELECT run, max(time) AS time, arg_max(state, time) AS state, arg_max(reason, time) AS reason
+    FROM run_ends
+    GROUP BY run
+), counted AS (
+    SELECT run, count(*) AS cases, count(*) FILTER (outcome <> 'not_run') AS with_result
+    FROM v_cases
+    GROUP BY run
+), refused AS (
+    SELECT run, count(*) AS logs, min(refused) AS why FROM ingested_logs WHERE refused <> '' GROUP BY run
+), joined AS (
+    SELECT
+        r.run, r.planned,
+        coalesce(c.with_result, 0) AS with_result,
+        r.planned - coalesce(c.with_result, 0) AS missing,
+        CASE WHEN e.time IS NULL OR s.time > e.time THEN 'running' ELSE e.state END AS state,
+        coalesce(e.reason, '') AS reason,
+        coalesce(f.logs, 0) AS refused_logs,
+        coalesce(f.why, '') AS refused_why
+    FROM runs r
+    LEFT JOIN counted c USING (run)
+    LEFT JOIN started s USING (run)
+    LEFT JOIN ended e USING (run)
+    LEFT JOIN refused f USING (run)
+)
+SELECT *, state = 'complete' AND missing = 0 AND refused_logs = 0 AS complete
+FROM joined;
+
+CREATE OR REPLACE VIEW v_missing AS
+SELECT run, reason, count(*) AS cases, min(case_id) AS example_case
+FROM v_not_run
+GROUP BY ALL;
+
+CREATE OR REPLACE VIEW v_runs AS
+WITH started AS (
+    SELECT
+        run, min(time) AS started, count(*) FILTER (resumed) AS resumes,
+        arg_max(harness_version, time) AS harness_version, arg_max(environment, time) AS environment
+    FROM run_starts
+    GROUP BY run
+), ended AS (
+    SELECT run, max(time) AS ended FROM run_ends GROUP BY run
+)
+SELECT
+    r.run, r.device, r.profile, c.state, s.started, e.ended,
+    date_diff('millisecond', s.started, e.ended) / 1000 AS seconds,
+    c.planned, c.with_result, c.missing, c.complete, c.reason,
+    coalesce(s.harness_version, '') AS harness_version,
+    coalesce(s.resumes, 0) AS resumes,
+    s.environment, r.plan_hash, r.settings
+FROM runs r
+JOIN v_completeness c USING (run)
+LEFT JOIN started s USING (run)
+LEFT JOIN ended e USING (run);
+
+-- How worker processes ended. A name used again after a resume is told apart by time.
+CREATE OR REPLACE VIEW v_workers AS
+SELECT
+    e.run, e.worker, e.fate, e.fate <> 'finished' AS death, e.signal, e.exit_code,
+    e.case_id, e.stage, s.pid, s.cases, s.time AS started, e.time AS ended, e.output_tail
+FROM worker_ends e
+ASOF LEFT JOIN worker_starts s ON s.run = e.run AND s.worker = e.worker AND s.time <= e.time;

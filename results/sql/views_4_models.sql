@@ -1,0 +1,59 @@
+-- One row a model, with a column for each stage. Shares leave out data movement, as everywhere.
+CREATE OR REPLACE VIEW v_models AS
+WITH stages AS (
+    SELECT
+        run, case_id,
+        any_value(outcome) FILTER (stage = 'fetch') AS fetch,
+        any_value(outcome) FILTER (stage = 'load') AS load,
+        any_value(outcome) FILTER (stage = 'forward') AS forward,
+        any_value(outcome) FILTER (stage = 'backward') AS backward,
+        any_value(outcome) FILTER (stage = 'compile') AS compile
+    FROM v_stages
+    WHERE kind = 'model'
+    GROUP BY run, case_id
+), calls AS (
+    SELECT
+        run, case_id,
+        coalesce(sum(device_calls) FILTER (NOT data_movement), 0)::BIGINT AS device_calls,
+        coalesce(sum(fallback_calls) FILTER (NOT data_movement), 0)::BIGINT AS fallback_calls,
+        list_sort(coalesce(
+            list(DISTINCT called) FILTER (fallback_calls > 0 AND NOT data_movement), []
+        )) AS fallback_ops
+    FROM v_op_calls
+    WHERE kind = 'model'
+    GROUP BY run, case_id
+)
+SELECT
+    m.run, m.model_id, m.revision, m.task, m.architecture, m.model_type, m.library,
+    m.parameters, m.downloads,
+    s.fetch, s.load, s.forward, s.backward, s.compile,
+    coalesce(c.device_calls, 0) AS device_calls,
+    coalesce(c.fallback_calls, 0) AS fallback_calls,
+    c.device_calls / nullif(c.device_calls + c.fallback_calls, 0) AS device_share,
+    coalesce(c.fallback_ops, []) AS fallback_ops,
+    v.seconds, v.outcome, v.stage, v.verdict, v.message, v.signature, m.case_id
+FROM models m
+JOIN stages s USING (run, case_id)
+JOIN v_cases v ON v.run = m.run AND v.case_id = m.case_id
+LEFT JOIN calls c ON c.run = m.run AND c.case_id = m.case_id;
+
+-- Models that pass each stage. Those that could not be fetched are planned but not counted.
+CREATE OR REPLACE VIEW v_funnel AS
+WITH fetched AS (
+    SELECT s.run, s.case_id, s.stage, s.ordinal, s.on_device, s.outcome, m.downloads,
+        bool_or(s.stage = 'fetch' AND s.outcome = 'infra_error')
+            OVER (PARTITION BY s.run, s.case_id) AS unfetched
+    FROM v_stages s
+    JOIN models m USING (run, case_id)
+)
+SELECT
+    run, ordinal, stage, on_device,
+    count(*) AS planned,
+    count(*) FILTER (NOT unfetched) AS counted,
+    count(*) FILTER (outcome = 'passed') AS passed,
+    passed / nullif(counted, 0) AS share,
+    coalesce(sum(downloads) FILTER (NOT unfetched), 0)::BIGINT AS counted_downloads,
+    coalesce(sum(downloads) FILTER (outcome = 'passed'), 0)::BIGINT AS passed_downloads,
+    passed_downloads / nullif(counted_downloads, 0) AS downloads_share
+FROM fetched
+GROUP BY run, ordinal, stage, on_device;

@@ -1,0 +1,45 @@
+"""The views of a store: what each one says and in which order it is read.
+
+Every number that the harness prints or a page shows is a column of one of these; the SQL is in
+``results/sql``. This list is what ``Store.view`` accepts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """One view.
+
+    Attributes:
+        order: the ``ORDER BY`` that a reader expects.
+        meaning: what a row is.
+    """
+
+    order: str
+    meaning: str
+
+
+VIEWS: Mapping[str, View] = {
+    "v_runs": View("started DESC NULLS LAST, run DESC", "a run, the latest first"),
+    "v_completeness": View("run", "a run: how many of its planned cases have a result"),
+    "v_missing": View("run, cases DESC, reason", "a reason for which cases have no result"),
+    "v_not_run": View("run, case_id", "a planned case without a result"),
+    "v_cases": View("run, case_id", "a planned case, with its outcome and verdict"),
+    "v_stages": View("run, case_id, ordinal", "a planned stage of a case, in its last attempt"),
+    "v_outcomes": View("run, kind, suite, ordinal", "an outcome in a suite: how many cases"),
+    "v_suites": View("run, kind, suite", "a suite: how many of its cases pass"),
+    "v_verdicts": View("run, verdict", "a verdict: how many cases"),
+    "v_failures": View("run, cases DESC, signature", "equal failures"),
+    "v_models": View("run, downloads DESC NULLS LAST, model_id", "a model, with a column for each stage"),
+    "v_funnel": View("run, ordinal", "a stage: how many models pass it"),
+    "v_op_calls": View("run, case_id, stage, called, executed, dtype", "a kernel in a stage of a case"),
+    "v_ops": View("run, device_calls + fallback_calls DESC, called, executed, dtype", "an op and dtype"),
+    "v_op_routes": View("run", "a run: how many ops ran on the device and fell back"),
+    "v_device_share": View("run, kind", "a kind of case: share of op calls that ran on the device"),
+    "v_gaps": View("run, rank", "an op that fell back, the most wanted first"),
+    "v_workers": View("run, ended, worker", "a worker process that ended"),
+}

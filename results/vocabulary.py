@@ -1,0 +1,189 @@
+"""The words every part of the harness uses, with what each one means and does.
+
+This is the only copy. Three axes are kept apart: an *outcome* is what happened, an
+*expectation* is what was declared beforehand, and a *verdict* is derived from the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What happened to a case, or to one stage of it."""
+
+    PASSED = "passed"
+    FAILED_NUMERIC = "failed_numeric"
+    FAILED_EXCEPTION = "failed_exception"
+    UNSUPPORTED = "unsupported"
+    SKIPPED_UPSTREAM = "skipped_upstream"
+    SKIPPED_BACKEND = "skipped_backend"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed_out"
+    OUT_OF_MEMORY = "out_of_memory"
+    INFRA_ERROR = "infra_error"
+    COLLECTION_ERROR = "collection_error"
+    NOT_RUN = "not_run"
+    VACUOUS = "vacuous"
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRule:
+    """How an outcome is counted.
+
+    Attributes:
+        meaning: one sentence for a reader of a report.
+        counts: whether it stands in the denominator of coverage.
+        gates: whether it fails a run in which the case was expected to pass.
+    """
+
+    meaning: str
+    counts: bool
+    gates: bool
+
+
+OUTCOMES: Mapping[Outcome, OutcomeRule] = {
+    Outcome.PASSED: OutcomeRule("It ran and agreed with the reference.", True, False),
+    Outcome.FAILED_NUMERIC: OutcomeRule("It ran and disagreed with the reference.", True, True),
+    Outcome.FAILED_EXCEPTION: OutcomeRule("It raised where the reference did not.", True, True),
+    Outcome.UNSUPPORTED: OutcomeRule("The device says that it does not do this.", True, False),
+    Outcome.SKIPPED_UPSTREAM: OutcomeRule("The suite itself does not run this here.", False, False),
+    Outcome.SKIPPED_BACKEND: OutcomeRule("The backend's owners chose not to run it.", True, False),
+    Outcome.CRASHED: OutcomeRule("The process died: a signal, an abort or an exit of its own.", True, True),
+    Outcome.TIMED_OUT: OutcomeRule("The harness ended it at its deadline.", True, True),
+    Outcome.OUT_OF_MEMORY: OutcomeRule("It asked for more memory than it may have.", True, True),
+    Outcome.INFRA_ERROR: OutcomeRule(
+        "The hub, the disk or the machine failed, not the device.", False, False
+    ),
+    Outcome.COLLECTION_ERROR: OutcomeRule("The test could not even be collected.", True, True),
+    Outcome.NOT_RUN: OutcomeRule("It was planned and has no result.", True, False),
+    Outcome.VACUOUS: OutcomeRule("It passed and proved nothing.", True, True),
+}
+
+NOT_PASSED = tuple(outcome for outcome in Outcome if outcome is not Outcome.PASSED)
+
+
+class Expectation(StrEnum):
+    """What was declared of a case before it ran."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    SKIP = "skip"
+    FLAKY = "flaky"
+
+
+class Verdict(StrEnum):
+    """What an outcome means, given the expectation; always derived, never stored alone."""
+
+    OK = "ok"
+    REGRESSION = "regression"
+    UNEXPECTED_PASS = "unexpected_pass"
+    KNOWN_FAILURE = "known_failure"
+    FLAKE = "flake"
+    NEW = "new"
+    INCOMPLETE = "incomplete"
+
+
+def verdict(outcome: Outcome, expectation: Expectation) -> Verdict:
+    """Derive the verdict of one result.
+
+    ====================  ========  ===============  ===============  =====
+    outcome               pass      fail             skip             flaky
+    ====================  ========  ===============  ===============  =====
+    passed                ok        unexpected_pass  unexpected_pass  ok
+    gates                 regression known_failure   known_failure    flake
+    unsupported, skipped  ok        ok               ok               ok
+    infra_error, not_run  incomplete everywhere
+    ====================  ========  ===============  ===============  =====
+
+    ``new`` needs an earlier run to compare with and is given by the diff of two runs.
+    """
+    if outcome in (Outcome.INFRA_ERROR, Outcome.NOT_RUN):
+        return Verdict.INCOMPLETE
+    if outcome is Outcome.PASSED:
+        unexpected = expectation in (Expectation.FAIL, Expectation.SKIP)
+        return Verdict.UNEXPECTED_PASS if unexpected else Verdict.OK
+    if not OUTCOMES[outcome].gates:
+        return Verdict.OK
+    return {
+        Expectation.PASS: Verdict.REGRESSION,
+        Expectation.FAIL: Verdict.KNOWN_FAILURE,
+        Expectation.SKIP: Verdict.KNOWN_FAILURE,
+        Expectation.FLAKY: Verdict.FLAKE,
+    }[expectation]
+
+
+class Stage(StrEnum):
+    """A step of a case. A model goes through the first five; every other case is one ``test``."""
+
+    FETCH = "fetch"
+    LOAD = "load"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    COMPILE = "compile"
+    TEST = "test"
+
+
+MODEL_STAGES = (Stage.FETCH, Stage.LOAD, Stage.FORWARD, Stage.BACKWARD, Stage.COMPILE)
+"""The stages of a model case in order; ``fetch`` is the harness's, the other four are the device's."""
+
+DEVICE_STAGES = MODEL_STAGES[1:]
+
+
+class CaseKind(StrEnum):
+    """What a case exercises."""
+
+    MODEL = "model"
+    OPINFO = "opinfo"
+    PYTEST = "pytest"
+
+
+class Evidence(StrEnum):
+    """How a stored result was come by."""
+
+    RAN = "ran"
+    REPRESENTATIVE = "representative"
+    HEADER = "header"
+
+
+class Route(StrEnum):
+    """Where an operator ran."""
+
+    NATIVE = "native"
+    FALLBACK = "fallback"
+
+
+class Fate(StrEnum):
+    """How a worker process ended."""
+
+    FINISHED = "finished"
+    KILLED_AT_DEADLINE = "killed_at_deadline"
+    SIGNALLED = "signalled"
+    EXITED = "exited"
+    DIED_AFTER_SUCCESS = "died_after_success"
+    DIED_AT_START = "died_at_start"
+    INTERRUPTED = "interrupted"
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+    DEVICE_DOWN = "device_down"
+
+
+def case_outcome(stages: Mapping[Stage, Outcome], planned: tuple[Stage, ...]) -> tuple[Outcome, Stage]:
+    """Fold the outcomes of a case's stages into one, with the stage that decided it.
+
+    The first planned stage, in order, that did not pass decides; a planned stage without a
+    result is ``not_run``. A case all of whose stages passed is decided by its last stage.
+    """
+    for stage in planned:
+        outcome = stages.get(stage, Outcome.NOT_RUN)
+        if outcome is not Outcome.PASSED:
+            return outcome, stage
+    return Outcome.PASSED, planned[-1]

@@ -1,0 +1,105 @@
+"""Writing to a store: one writer at a time, on a private copy that is swapped in when it is whole.
+
+DuckDB lets no other process read a file that one process writes. So the writer changes a copy and
+puts it in place by a rename: a reader sees the old database or the new one, and neither waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+
+from results import schema
+from results.layout import DATABASE, StoreError, database_path
+
+_LOCK = ".writer.lock"
+_PRIVATE = f".{DATABASE}.writing"
+
+
+@contextlib.contextmanager
+def writing(store: Path, *, fresh: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a connection to a private copy of the database, migrated, and swap it in at the end.
+
+    Args:
+        store: folder of the store; made if it is missing.
+        fresh: begin with an empty database instead of a copy.
+
+    Raises:
+        StoreError: another writer is at work, or the database is damaged or of a newer harness.
+    """
+    store.mkdir(parents=True, exist_ok=True)
+    with _locked(store):
+        private = store / _PRIVATE
+        _remove(private)  # a writer that died left it
+        public = database_path(store)
+        if public.exists() and not fresh:
+            shutil.copyfile(public, private)
+        try:
+            connection = _open(private, public)
+            with contextlib.closing(connection):
+                yield connection
+                connection.execute("CHECKPOINT")
+            _sync(private)
+            os.replace(private, public)
+            _sync(store)
+        finally:
+            _remove(private)
+
+
+def _open(private: Path, public: Path) -> duckdb.DuckDBPyConnection:
+    try:
+        connection = duckdb.connect(str(private))
+        try:
+            schema.migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+    except (duckdb.IOException, duckdb.SerializationException, duckdb.FatalException) as error:
+        raise StoreError(
+            f"{public} is damaged ({_first_line(error)}); rebuild it from its event logs with "
+            "`harness ingest --rebuild`"
+        ) from error
+    except schema.SchemaError as error:
+        raise StoreError(f"{public}: {error}") from error
+    return connection
+
+
+@contextlib.contextmanager
+def _locked(store: Path) -> Iterator[None]:
+    """Hold the store's writer lock; the kernel lets go of it when the process ends, however it ends."""
+    with (store / _LOCK).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise StoreError(
+                f"another process (pid {holder}) is writing to {store}; try again when it is done"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _remove(private: Path) -> None:
+    for path in (private, private.with_name(private.name + ".wal")):
+        path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:200]

@@ -1,0 +1,156 @@
+"""Run a function in a forked child, because the compiler can kill the process it runs in.
+
+A child inherits the parsed graph and every imported module, so a call costs one fork and one pickle of the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import os
+import pickle
+import select
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import torch
+
+
+class ChildFailedError(RuntimeError):
+    """The child raised: ``kind`` is the exception's class name, ``text`` its message."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+        self.text = text
+
+
+class ChildDiedError(RuntimeError):
+    """The child ended without an answer: ``signal_name`` (None for a plain exit) and its last words."""
+
+    def __init__(self, signal_name: str | None, last_words: str) -> None:
+        super().__init__(f"died of {signal_name or 'an exit'}: {last_words}".rstrip(": "))
+        self.signal_name = signal_name
+        self.last_words = last_words
+
+
+class ChildTimeoutError(RuntimeError):
+    """The child did not answer within its time and was killed."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One line from a child: a ``tag`` chosen by the child's function and a picklable ``value``."""
+
+    tag: str
+    value: Any
+
+
+def call(function: Callable[..., Any], *args: Any, timeout_s: float) -> Any:
+    """``function(*args)`` in a forked child; its result must pickle.
+
+    Raises ChildFailedError, ChildDiedError or ChildTimeoutError.
+    """
+    for message in stream(lambda emit: emit("result", function(*args)), timeout_s=timeout_s):
+        if message.tag == "result":
+            return message.value
+    raise ChildDiedError(None, "no result")
+
+
+def stream(function: Callable[[Callable[[str, Any], None]], None], *, timeout_s: float) -> Iterator[Message]:
+    """Run ``function(emit)`` in a forked child and yield what it emits, as it emits it.
+
+    So a caller knows what the child was doing when it died. ``timeout_s`` covers the whole child.
+    Raises as :func:`call` does.
+    """
+    reader, writer = os.pipe()
+    with tempfile.TemporaryFile() as stderr:
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            _child(function, writer, stderr)
+        os.close(writer)
+        answered = False
+        try:
+            yield from _messages(reader, time.monotonic() + timeout_s)
+            answered = True
+        finally:
+            os.close(reader)
+            status = _reap(pid, patience_s=1.0 if answered else 0.0)
+        if status != 0:
+            name = signal.Signals(-status).name if status < 0 else None
+            raise ChildDiedError(name, _last_words(stderr))
+
+
+def _child(function: Callable[[Callable[[str, Any], None]], None], writer: int, stderr: IO[bytes]) -> None:
+    """Never returns. No finaliser of the parent's objects may run here: their threads are not in this process."""
+    gc.disable()
+    with contextlib.suppress(BaseException):
+        faulthandler.disable()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT):
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(stderr.fileno(), 2)
+        # OpenMP's pool did not survive the fork; one thread never asks for it.
+        torch.set_num_threads(1)
+
+    def emit(tag: str, value: Any) -> None:
+        data = pickle.dumps((tag, value))
+        _write_all(writer, len(data).to_bytes(8, "little") + data)
+
+    try:
+        function(emit)
+    except BaseException as error:  # noqa: BLE001 - whatever it was, the parent must hear of it
+        with contextlib.suppress(BaseException):
+            emit("error", (type(error).__name__, str(error)))
+    os._exit(0)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _messages(reader: int, deadline: float) -> Iterator[Message]:
+    buffer = bytearray()
+    while True:
+        ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise ChildTimeoutError("no answer in time")
+        chunk = os.read(reader, 1 << 20)
+        if not chunk:
+            return
+        buffer += chunk
+        while len(buffer) >= 8 and len(buffer) >= 8 + int.from_bytes(buffer[:8], "little"):
+            end = 8 + int.from_bytes(buffer[:8], "little")
+            tag, value = pickle.loads(bytes(buffer[8:end]))
+            del buffer[:end]
+            if tag == "error":
+                raise ChildFailedError(*value)
+            yield Message(tag, value)
+
+
+def _reap(pid: int, patience_s: float) -> int:
+    """The child's exit code, negative for a signal. A child that is still running is not needed any more."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(0.0005)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return 0
+
+
+def _last_words(stderr: IO[bytes]) -> str:
+    stderr.seek(0)
+    lines = stderr.read().decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""

@@ -1,0 +1,235 @@
+"""ATen graph -> decomposed ATen graph -> StableHLO text, through Torch-MLIR.
+
+Everything here can kill the process it runs in; `lower` therefore works in a forked child (see `isolate`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.fx import GraphModule, Interpreter, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from . import isolate
+from .decompositions import decomposition_table
+from .errors import LoweringError, UnsupportedOperatorError
+from .graph import operator_name
+from .rewrites import REWRITES
+
+# Lowering a whole tiny transformer takes well under a second; a large one stays within this by far.
+TIMEOUT_S = 600.0
+
+_PIPELINES = (
+    "builtin.module(torchdynamo-export-to-torch-backend-pipeline{})",
+    "builtin.module(torch-backend-to-stablehlo-backend-pipeline{})",
+)
+
+
+def lower(module: GraphModule) -> str:
+    """StableHLO text of ``module``, whose placeholders carry ``meta["val"]`` and whose outputs are all tensors.
+
+    Raises UnsupportedOperatorError with the overloads at fault, or LoweringError where none can be named.
+    """
+    try:
+        return str(isolate.call(lower_here, module, timeout_s=TIMEOUT_S))
+    except (isolate.ChildFailedError, isolate.ChildDiedError, isolate.ChildTimeoutError) as error:
+        reason = error
+    unsupported = find_unsupported(module)
+    if unsupported:
+        raise UnsupportedOperatorError(unsupported)
+    raise LoweringError(
+        f"the graph does not lower to StableHLO although each of its operators does: {summarise(reason)}"
+    )
+
+
+def lower_here(module: GraphModule) -> str:
+    """As :func:`lower`, in this process, raising whatever the compiler raises - or taking the process down."""
+    return to_stablehlo(decompose(module))
+
+
+class RandomOperatorError(LoweringError):
+    """The graph draws random numbers: an executable has no access to the device's generator."""
+
+
+class _OnHost(Interpreter):
+    """Runs a graph with every mention of a device replaced by the CPU: devices mean nothing to the compiler."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args, kwargs = torch.utils._pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs))
+        if isinstance(target, torch._ops.OpOverload):
+            names = {argument.name for argument in target._schema.arguments}
+            if "device" in names and "pin_memory" in names:
+                kwargs = {**kwargs, "device": torch.device("cpu"), "pin_memory": None}
+            rewrite = REWRITES.get(target)
+            if rewrite is not None:
+                return rewrite(*args, **kwargs)
+        return super().call_function(target, args, kwargs)
+
+
+def decompose(module: GraphModule) -> GraphModule:
+    """``module`` traced again on fake CPU tensors, with everything decomposed that has a decomposition."""
+    # AOTAutograd's own fake mode must not be found: its tensors are on the device.
+    with torch._guards.tracing(None), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        inputs = [_host_like(node.meta["val"]) for node in module.graph.nodes if node.op == "placeholder"]
+        trace = functools.partial(make_fx, decomposition_table=decomposition_table(), _allow_non_fake_inputs=True)
+        run = _OnHost(module).run
+        traced = trace(run)(*inputs)
+        if any(_mutates(node) for node in traced.graph.nodes):
+            traced = trace(torch.func.functionalize(run))(*inputs)
+    _simplify(traced)
+    _check_results(module, traced)
+    _refuse_random(traced)
+    return traced
+
+
+def _refuse_random(module: GraphModule) -> None:
+    for node in module.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            name = operator_name(node.target)
+            raise RandomOperatorError(f"{name} draws from a generator, which no executable can reach")
+
+
+def _check_results(module: GraphModule, traced: GraphModule) -> None:
+    """A decomposition that changes what a graph returns would be read as garbage by the caller."""
+    for before, after in zip(_results(module), _results(traced), strict=True):
+        if (before.shape, before.dtype) != (after.shape, after.dtype):
+            raise LoweringError(f"decomposed into {after.dtype}{[*after.shape]} for {before.dtype}{[*before.shape]}")
+
+
+def _results(module: GraphModule) -> list[torch.Tensor]:
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    returned = output.args[0]
+    return [node.meta["val"] for node in (returned if isinstance(returned, (list, tuple)) else [returned])]
+
+
+def _host_like(value: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cpu")
+
+
+def _mutates(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+_IDENTITIES = {torch.ops.aten.detach.default, torch.ops.aten.alias.default, torch.ops.aten.lift_fresh_copy.default}
+
+
+def _simplify(module: GraphModule) -> None:
+    """Take out what computes nothing: identities, assertions, dead code."""
+    for node in list(module.graph.nodes):
+        if node.target in _IDENTITIES:
+            node.replace_all_uses_with(node.args[0])
+            module.graph.erase_node(node)
+        elif node.op == "call_function" and "assert" in str(node.target) and not node.users:
+            module.graph.erase_node(node)
+    module.graph.eliminate_dead_code()
+    module.recompile()
+
+
+def to_stablehlo(module: GraphModule) -> str:
+    """StableHLO text of a decomposed graph; the entry function is ``main``. Raises MLIRError and others."""
+    from torch_mlir import ir
+    from torch_mlir.dialects import torch as torch_dialect
+    from torch_mlir.extras.fx_importer import FxImporter
+    from torch_mlir.passmanager import PassManager
+
+    context = ir.Context()
+    context.enable_multithreading(False)
+    torch_dialect.register_dialect(context)
+    importer = FxImporter(context=context)
+    importer.import_stateless_graph(module.graph)
+    with context:
+        for pipeline in _PIPELINES:
+            PassManager.parse(pipeline).run(importer.module.operation)
+    return str(importer.module)
+
+
+def find_unsupported(module: GraphModule) -> dict[str, str]:
+    """The overloads of ``module`` that do not lower on their own, each with one line of reason.
+
+    Each distinct call is lowered as a graph of one node, in a forked child that goes on until it dies; a new child
+    takes over behind the call that killed it.
+    """
+    calls = _distinct_calls(module)
+    found: dict[str, str] = {}
+    start = 0
+    while start < len(calls):
+        current = start
+
+        def work(emit: Any, first: int = start) -> None:
+            for index in range(first, len(calls)):
+                emit("trying", index)
+                try:
+                    lower_here(single_call(calls[index]))
+                except Exception as error:  # noqa: BLE001 - any refusal is the answer asked for
+                    emit("refused", (operator_name(calls[index].target), summarise(error)))
+
+        try:
+            for message in isolate.stream(work, timeout_s=TIMEOUT_S):
+                if message.tag == "trying":
+                    current = message.value
+                else:
+                    found.setdefault(*message.value)
+            break
+        except (isolate.ChildDiedError, isolate.ChildTimeoutError, isolate.ChildFailedError) as error:
+            found.setdefault(operator_name(calls[current].target), f"the compiler {error}")
+            start = current + 1
+    return found
+
+
+def _distinct_calls(module: GraphModule) -> list[Node]:
+    """One node per distinct (overload, argument types)."""
+    calls: dict[str, Node] = {}
+    for node in module.graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload):
+            described = torch.fx.node.map_arg((node.args, dict(node.kwargs)), _describe)
+            calls.setdefault(f"{operator_name(node.target)} {described}", node)
+    return list(calls.values())
+
+
+def _describe(node: Node) -> Any:
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype}{tuple(value.shape)}{value.stride()}"
+    return str(value)
+
+
+def single_call(node: Node) -> GraphModule:
+    """A graph that calls ``node``'s overload alone, its tensor arguments as placeholders."""
+    graph = torch.fx.Graph()
+    copies: dict[Node, Node] = {}
+    for argument in node.all_input_nodes:
+        value = argument.meta.get("val")
+        copies[argument] = graph.placeholder(argument.name)
+        copies[argument].meta["val"] = value
+    copy = graph.node_copy(node, copies.__getitem__)
+    return_results(graph, copy, node.meta.get("val"))
+    return GraphModule({}, graph)
+
+
+def return_results(graph: torch.fx.Graph, node: Node, value: Any) -> None:
+    """End ``graph`` with the tensors of ``node``, whose result looks like ``value`` (a tensor or a list of them)."""
+    if not isinstance(value, (list, tuple)):
+        graph.output((node,))
+        return
+    import operator
+
+    pieces = []
+    for index, item in enumerate(value):
+        if isinstance(item, torch.Tensor):
+            piece = graph.call_function(operator.getitem, (node, index))
+            piece.meta["val"] = item
+            pieces.append(piece)
+    graph.output(tuple(pieces))
+
+
+def summarise(error: BaseException, limit: int = 160) -> str:
+    """The first telling line of a compiler's message, without locations and types longer than ``limit``."""
+    lines: Sequence[str] = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "error:" in line or "failed to legalize" in line] or list(lines[:1])
+    text = telling[0] if telling else type(error).__name__
+    text = text.replace("error: unknown: ", "").split(": %", 1)[0]
+    return text if len(text) <= limit else text[: limit - 1] + "…"

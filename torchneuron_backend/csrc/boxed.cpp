@@ -1,0 +1,477 @@
+#include "boxed.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "allocator.h"
+#include "device.h"
+#include "faults.h"
+#include "generator.h"
+#include "storage.h"
+
+namespace neuron {
+namespace {
+
+using c10::IValue;
+using Type = ArgumentPlan::Type;
+
+// Host-side index, length and step tensors are part of these operators' contract.
+bool takes_host_tensors(const std::string& name) {
+  for (const char* prefix : {"aten::index", "aten::_index_put_impl_", "aten::_unsafe_index", "aten::_unsafe_masked",
+                             "aten::_foreach", "aten::_fused", "aten::_pack_padded", "aten::_amp"}) {
+    if (name.rfind(prefix, 0) == 0) {
+      return true;
+    }
+  }
+  return name.rfind("aten::", 0) != 0;
+}
+
+// Batch norm updates its running statistics although its schema does not say so.
+bool written_in_secret(const std::string& op, const std::string& argument) {
+  return op.rfind("aten::native_batch_norm", 0) == 0 && (argument == "running_mean" || argument == "running_var") &&
+      op.find("backward") == std::string::npos;
+}
+
+std::optional<Type> type_of(const c10::Argument& argument) {
+  auto type = argument.type();
+  if (auto optional = type->cast<c10::OptionalType>()) {
+    type = optional->getElementType();
+  }
+  if (auto list = type->cast<c10::ListType>()) {
+    auto element = list->getElementType();
+    if (auto optional = element->cast<c10::OptionalType>()) {
+      element = optional->getElementType();
+    }
+    return element->kind() == c10::TypeKind::TensorType ? std::optional(Type::TensorList) : std::nullopt;
+  }
+  switch (type->kind()) {
+    case c10::TypeKind::TensorType:
+      return Type::Tensor;
+    case c10::TypeKind::DeviceObjType:
+      return Type::Device;
+    case c10::TypeKind::GeneratorType:
+      return Type::Generator;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool on_neuron(const at::Tensor& tensor) {
+  return tensor.device().type() == kNeuron;
+}
+
+// One call of one operator: its arguments carried to the host, and its results carried back.
+class HostCall {
+ public:
+  HostCall(OpPlan& plan, torch::jit::Stack& stack)
+      : plan_(plan), stack_(stack), first_(stack.size() - plan.argument_count) {
+    look_at_arguments();
+  }
+
+  // Where the results belong; none when nothing about the call names a device.
+  std::optional<c10::Device> device() const { return device_; }
+  // The dtype of the first tensor argument; none for a factory.
+  std::optional<c10::ScalarType> dtype() const { return dtype_; }
+  uint64_t bytes_moved() const { return bytes_moved_; }
+  void copy_instead_of_aliasing() { copying_ = true; }
+
+  void carry_arguments_to_host() {
+    saved_.reserve(plan_.arguments.size());
+    for (const auto& argument : plan_.arguments) {
+      IValue& value = stack_[first_ + argument.index];
+      saved_.push_back(argument.written ? value : IValue());
+      carry(argument, value);
+    }
+  }
+
+  void carry_results_back() {
+    for (auto& moved : moved_) {
+      if (moved.written) {
+        copying_ ? write_back(moved) : take_over_changes(moved);
+      }
+    }
+    const size_t first_result = stack_.size() - plan_.results.size();
+    for (size_t i = 0; i < plan_.results.size(); ++i) {
+      IValue& value = stack_[first_result + i];
+      if (plan_.results[i].argument >= 0) {
+        value = saved_[static_cast<size_t>(plan_.results[i].argument)];
+      } else {
+        carry_result(value);
+      }
+    }
+  }
+
+  // For a factory, known only once it has run.
+  c10::ScalarType result_dtype() const {
+    for (size_t i = stack_.size() - plan_.results.size(); i < stack_.size(); ++i) {
+      if (stack_[i].isTensor() && stack_[i].toTensor().defined()) {
+        return stack_[i].toTensor().scalar_type();
+      }
+    }
+    return c10::ScalarType::Undefined;
+  }
+
+ private:
+  struct Moved {
+    at::Tensor device;
+    at::Tensor host;
+    bool written;
+  };
+
+  void look_at_arguments() {
+    std::optional<c10::Device> asked_for;
+    for (const auto& argument : plan_.arguments) {
+      const IValue& value = stack_[first_ + argument.index];
+      if (value.isTensor()) {
+        look_at(value.toTensor(), argument);
+      } else if (value.isTensorList() || value.isOptionalTensorList()) {
+        for (const IValue& item : value.toListRef()) {
+          if (item.isTensor()) {
+            look_at(item.toTensor(), argument);
+          }
+        }
+      } else if (argument.type == Type::Device && value.isDevice()) {
+        asked_for = value.toDevice();
+        if (asked_for->type() == kNeuron) {
+          asked_for = c10::Device(kNeuron, checked_index(asked_for->index()));
+        }
+      }
+    }
+    core_ = device_;
+    if (asked_for.has_value()) {
+      device_ = asked_for;
+    }
+  }
+
+  void look_at(const at::Tensor& tensor, const ArgumentPlan& argument) {
+    if (!tensor.defined()) {
+      return;
+    }
+    if (!dtype_.has_value()) {
+      dtype_ = tensor.scalar_type();
+    }
+    if (on_neuron(tensor)) {
+      if (!device_.has_value()) {
+        device_ = tensor.device();
+      }
+      if (tensor.device() != *device_) {
+        wrong_device(tensor, argument);
+      }
+    } else if (!plan_.mixes_devices && (argument.written || tensor.dim() != 0) && !tensor.is_meta()) {
+      wrong_device(tensor, argument);
+    }
+  }
+
+  [[noreturn]] void wrong_device(const at::Tensor& tensor, const ArgumentPlan& argument) const {
+    const c10::Device here = device_.value_or(c10::Device(kNeuron, current_device()));
+    TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", here, " and ",
+                tensor.device(), "! (when checking argument for argument ", argument.name, " in method ",
+                plan_.record.name, ")");
+  }
+
+  void carry(const ArgumentPlan& argument, IValue& value) {
+    switch (argument.type) {
+      case Type::Tensor:
+        if (value.isTensor() && value.toTensor().defined()) {
+          value = to_host(value.toTensor(), argument.written);
+        }
+        return;
+      case Type::TensorList:
+        if (value.isTensorList()) {
+          c10::List<at::Tensor> hosts;
+          hosts.reserve(value.toListRef().size());
+          for (const IValue& item : value.toListRef()) {
+            hosts.push_back(to_host(item.toTensor(), argument.written));
+          }
+          value = std::move(hosts);
+        } else if (value.isOptionalTensorList()) {
+          c10::List<std::optional<at::Tensor>> hosts;
+          for (const IValue& item : value.toListRef()) {
+            hosts.push_back(item.isTensor() ? std::optional(to_host(item.toTensor(), argument.written)) : std::nullopt);
+          }
+          value = std::move(hosts);
+        }
+        return;
+      case Type::Device:
+        if (value.isDevice()) {
+          value = c10::Device(c10::kCPU);
+        }
+        return;
+      case Type::Generator:
+        carry_generator(value);
+        return;
+    }
+  }
+
+  void carry_generator(IValue& value) {
+    if (value.isNone()) {
+      value = host_generator(default_generator(core().index()));
+    } else if (value.toGenerator().device().type() == kNeuron) {
+      value = host_generator(value.toGenerator());
+    }
+  }
+
+  c10::Device core() const { return core_.value_or(device_.value_or(c10::Device(kNeuron, current_device()))); }
+
+  at::Tensor to_host(const at::Tensor& tensor, bool written) {
+    if (!tensor.defined() || !on_neuron(tensor)) {
+      return tensor;
+    }
+    for (auto& moved : moved_) {
+      if (moved.device.is_same(tensor)) {
+        moved.written |= written;
+        return moved.host;
+      }
+    }
+    at::Tensor host = alias_on_host(tensor, host_storage_of(tensor));
+    if (copying_) {
+      host = copied(host);
+    }
+    moved_.push_back({tensor, host, written});
+    return host;
+  }
+
+  // Tensors that share a storage on the device share one on the host, so overlap checks see what they should.
+  const c10::Storage& host_storage_of(const at::Tensor& tensor) {
+    const c10::Storage& storage = tensor.storage();
+    for (auto& [device, host] : storages_) {
+      if (device.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl()) {
+        return host;
+      }
+    }
+    storages_.emplace_back(storage, host_storage_over(storage, /*keep_alive=*/false));
+    return storages_.back().second;
+  }
+
+  at::Tensor copied(const at::Tensor& alias) {
+    bytes_moved_ += alias.numel() * alias.itemsize();
+    at::Tensor copy = alias.clone(at::MemoryFormat::Preserve);
+    copy.unsafeGetTensorImpl()->set_wrapped_number(alias.unsafeGetTensorImpl()->is_wrapped_number());
+    return copy;
+  }
+
+  // Fallback: what the host kernel wrote goes back into device memory.
+  void write_back(Moved& moved) {
+    bytes_moved_ += moved.host.numel() * moved.host.itemsize();
+    if (moved.device.sizes() != moved.host.sizes()) {
+      moved.device.resize_(moved.host.sizes());
+    }
+    alias_on_host(moved.device, host_storage_over(moved.device.storage(), false)).copy_(moved.host);
+  }
+
+  // Native: the bytes are already in place; a kernel that resized its argument left new geometry or memory.
+  void take_over_changes(Moved& moved) {
+    auto* device = moved.device.unsafeGetTensorImpl();
+    auto* host = moved.host.unsafeGetTensorImpl();
+    const c10::Storage& host_storage = host->unsafe_storage();
+    if (!is_alias_of_an_argument(host_storage)) {
+      device->set_storage_keep_dtype(adopted(host_storage));
+    } else if (host_storage.data() != device->unsafe_storage().data()) {
+      auto* storage = device->unsafe_storage().unsafeGetStorageImpl();
+      storage->set_data_ptr_noswap(adopt_memory(host_storage, moved.device.device()));
+      storage->set_nbytes(host_storage.nbytes());
+    }
+    if (device->sizes() != host->sizes() || device->strides() != host->strides() ||
+        device->storage_offset() != host->storage_offset()) {
+      device->set_sizes_and_strides(host->sizes(), host->strides(), host->storage_offset());
+    }
+  }
+
+  bool is_alias_of_an_argument(const c10::Storage& host_storage) const {
+    return std::any_of(storages_.begin(), storages_.end(), [&](const auto& pair) {
+      return pair.second.unsafeGetStorageImpl() == host_storage.unsafeGetStorageImpl();
+    });
+  }
+
+  void carry_result(IValue& value) {
+    if (!device_.has_value() || device_->type() != kNeuron) {
+      return;
+    }
+    if (value.isTensor()) {
+      value = to_device(value.toTensor());
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> tensors;
+      for (const IValue& item : value.toListRef()) {
+        tensors.push_back(to_device(item.toTensor()));
+      }
+      value = std::move(tensors);
+    }
+  }
+
+  at::Tensor to_device(const at::Tensor& host) {
+    if (!host.defined() || !host.device().is_cpu()) {
+      return host;
+    }
+    for (auto& moved : moved_) {
+      if (moved.host.is_same(host)) {
+        return moved.device;
+      }
+    }
+    if (copying_) {
+      return copied_to_device(host);
+    }
+    TORCH_CHECK(host.layout() == c10::kStrided, plan_.record.name, " gave a result of layout ", host.layout(),
+                ", and neuron tensors are dense.");
+    return device_tensor(adopted(host.storage()), host);
+  }
+
+  at::Tensor copied_to_device(const at::Tensor& host) {
+    bytes_moved_ += host.numel() * host.itemsize();
+    if (host.layout() != c10::kStrided) {
+      return host.to(*device_);
+    }
+    const at::Tensor host_dense = host.clone(at::MemoryFormat::Preserve);
+    return device_tensor(adopted(host_dense.storage()), host_dense);
+  }
+
+  // The device storage for a host storage: the argument's own when the result is a view of one.
+  c10::Storage adopted(const c10::Storage& host_storage) {
+    for (auto& [device, host] : storages_) {
+      if (host.unsafeGetStorageImpl() == host_storage.unsafeGetStorageImpl()) {
+        return device;
+      }
+    }
+    storages_.emplace_back(adopt_storage(host_storage, *device_), host_storage);
+    return storages_.back().first;
+  }
+
+  OpPlan& plan_;
+  torch::jit::Stack& stack_;
+  const size_t first_;
+  bool copying_ = false;
+  std::optional<c10::Device> device_;
+  std::optional<c10::Device> core_;
+  std::optional<c10::ScalarType> dtype_;
+  uint64_t bytes_moved_ = 0;
+  c10::SmallVector<IValue, 8> saved_;
+  c10::SmallVector<Moved, 6> moved_;
+  c10::SmallVector<std::pair<c10::Storage, c10::Storage>, 6> storages_;  // device, host
+};
+
+struct Plans {
+  std::shared_mutex mutex;
+  std::unordered_map<c10::OperatorName, std::unique_ptr<OpPlan>> by_name;
+};
+
+Plans& plans() {
+  static auto* instance = new Plans();
+  return *instance;
+}
+
+void check_can_run(const OpPlan& plan, const c10::OperatorHandle& op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "Could not run '",
+                              plan.record.name, "' on neuron: it has no native lowering, and no CPU kernel to fall back to.");
+  TORCH_CHECK_NOT_IMPLEMENTED(!plan.returns_view, "The operator ", plan.record.name,
+                              " appears to be a view operator, but it has no implementation for the backend \"neuron\": "
+                              "a view cannot share memory with its base across a fallback to the CPU.");
+}
+
+void boxed_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  run_boxed(plan_for(op), op, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_fallback>());
+}
+
+}  // namespace
+
+OpPlan::OpPlan(const c10::OperatorHandle& op)
+    : schema(&op.schema()), record(op_record(toString(op.operator_name()))), argument_count(schema->arguments().size()) {
+  const std::string& name = record.name;
+  bool has_generator = false;
+  for (size_t i = 0; i < argument_count; ++i) {
+    const auto& argument = schema->arguments()[i];
+    if (const auto type = type_of(argument)) {
+      const bool written = (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) ||
+          written_in_secret(name, argument.name());
+      arguments.push_back({i, *type, written, argument.name()});
+      has_generator |= *type == Type::Generator;
+    }
+  }
+  for (const auto& result : schema->returns()) {
+    ResultPlan plan;
+    if (const auto* alias = result.alias_info()) {
+      plan.view = !alias->isWrite();
+      for (size_t i = 0; i < arguments.size() && alias->isWrite(); ++i) {
+        const auto* other = schema->arguments()[arguments[i].index].alias_info();
+        if (other != nullptr && *other == *alias) {
+          plan.argument = static_cast<int>(i);
+        }
+      }
+    }
+    returns_view |= plan.view;
+    results.push_back(plan);
+  }
+  mixes_devices = takes_host_tensors(name);
+  draws_from_default = !has_generator && op.hasTag(at::Tag::nondeterministic_seeded);
+}
+
+OpPlan& plan_for(const c10::OperatorHandle& op) {
+  const auto& name = op.operator_name();
+  {
+    std::shared_lock<std::shared_mutex> lock(plans().mutex);
+    auto found = plans().by_name.find(name);
+    if (found != plans().by_name.end() && found->second->schema == &op.schema()) {
+      return *found->second;
+    }
+  }
+  auto made = std::make_unique<OpPlan>(op);
+  std::unique_lock<std::shared_mutex> lock(plans().mutex);
+  auto& slot = plans().by_name[name];
+  if (slot != nullptr && slot->schema != &op.schema()) {
+    slot.release();  // an operator registered anew: its old plan may be in use, so it is leaked
+  }
+  if (slot == nullptr) {
+    slot = std::move(made);
+  }
+  return *slot;
+}
+
+void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  KernelScope scope(plan.record);
+  HostCall call(plan, *stack);
+  use_device();
+  const auto dtype = call.dtype();
+  bool native = !dtype.has_value() || plan.is_native(*dtype);
+  const c10::DeviceIndex core = call.device().has_value() && call.device()->type() == kNeuron
+      ? call.device()->index() : current_device();
+  const auto fault = faults::before(plan.record, core);
+  const bool on_copies = !native || fault == faults::Fault::SilentFallback;
+  if (!native) {
+    check_can_run(plan, op);
+  }
+  if (on_copies) {
+    call.copy_instead_of_aliasing();
+  }
+  at::AutoDispatchBelowADInplaceOrView below;
+  call.carry_arguments_to_host();
+  {
+    std::optional<BorrowHostStream> stream;
+    if (plan.draws_from_default) {
+      stream.emplace(core);
+    }
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  }
+  const auto counted = dtype.value_or(call.result_dtype());
+  if (!dtype.has_value() && counted != c10::ScalarType::Undefined && !plan.is_native(counted)) {
+    native = false;  // a factory: the host made the result, and it is brought over
+    call.copy_instead_of_aliasing();
+  }
+  call.carry_results_back();
+  scope.finish(counted, native ? Route::Native : Route::Fallback, call.bytes_moved());
+  if (fault != faults::Fault::None) {
+    faults::spoil(fault, plan.record, plan.results.size(), *stack);
+  }
+}
+
+}  // namespace neuron

@@ -1,0 +1,66 @@
+#pragma once
+
+// The boxed kernel: any operator, run by its host kernel, either on device memory in place (native) or on
+// copies (fallback). Which of the two is decided per call, by the dtype, from the lowering table.
+
+#include <ATen/core/boxing/KernelFunction.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "counters.h"
+
+namespace neuron {
+
+// What a schema says about one argument that the boxed kernel has to touch.
+struct ArgumentPlan {
+  enum class Type : uint8_t { Tensor, TensorList, Device, Generator };
+  size_t index;
+  Type type;
+  bool written;
+  std::string name;
+};
+
+// What the schema says about one result: which argument it is (-1: none), and whether it is a view of one.
+struct ResultPlan {
+  int argument = -1;
+  bool view = false;
+};
+
+// A schema, read once.
+struct OpPlan {
+  OpPlan(const c10::OperatorHandle& op);
+
+  bool is_native(c10::ScalarType dtype) const { return (native_dtypes.load() >> static_cast<int>(dtype)) & 1; }
+
+  const c10::FunctionSchema* schema;
+  OpRecord& record;
+  std::vector<ArgumentPlan> arguments;
+  std::vector<ResultPlan> results;
+  size_t argument_count;
+  bool mixes_devices;         // takes host tensors beside device ones, by contract
+  bool draws_from_default;    // random, without a generator argument
+  bool returns_view = false;  // some result is a view of an argument
+  std::atomic<uint64_t> native_dtypes{0};  // one bit per c10::ScalarType
+};
+
+OpPlan& plan_for(const c10::OperatorHandle& op);
+
+void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+// The kernel that registration puts on an operator; it knows its plan.
+class BoxedKernel final : public c10::OperatorKernel {
+ public:
+  explicit BoxedKernel(OpPlan& plan) : plan_(plan) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    run_boxed(plan_, op, stack);
+  }
+
+ private:
+  OpPlan& plan_;
+};
+
+}  // namespace neuron

@@ -1,0 +1,90 @@
+#include "storage.h"
+
+#include <ATen/core/TensorBase.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "allocator.h"
+#include "device.h"
+
+namespace neuron {
+namespace {
+
+void delete_storage_holder(void* context) {
+  delete static_cast<c10::Storage*>(context);
+}
+
+// A tensor of `storage` on the other side of the border, in everything else like `like`.
+at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const at::Tensor& like) {
+  auto tensor =
+      at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), like.dtype());
+  auto* impl = tensor.unsafeGetTensorImpl();
+  const auto* source = like.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
+  if (source->is_conj()) {
+    impl->_set_conj(true);
+  }
+  if (source->is_neg()) {
+    impl->_set_neg(true);
+  }
+  if (source->is_wrapped_number()) {
+    impl->set_wrapped_number(true);
+  }
+  return tensor;
+}
+
+}  // namespace
+
+c10::Storage host_storage_over(const c10::Storage& device_storage, bool keep_alive) {
+  void* address = device_storage.mutable_data();
+  c10::DataPtr pointer = keep_alive
+      ? c10::DataPtr(address, new c10::Storage(device_storage), &delete_storage_holder, c10::Device(c10::kCPU))
+      : c10::DataPtr(address, c10::Device(c10::kCPU));
+  // Resizable, by the host's allocator: a kernel that resizes its out= argument gets fresh host memory, which
+  // the device then takes over.
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), device_storage.nbytes(), std::move(pointer), c10::GetCPUAllocator(),
+      /*resizable=*/true));
+}
+
+at::Tensor alias_on_host(const at::Tensor& tensor, c10::Storage host_storage) {
+  return tensor_over(std::move(host_storage), c10::DispatchKey::CPU, tensor);
+}
+
+c10::Storage adopt_storage(c10::Storage host_storage, c10::Device device) {
+  const size_t bytes = host_storage.nbytes();
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes, adopt_memory(std::move(host_storage), device), device_allocator(),
+      /*resizable=*/true));
+}
+
+at::Tensor device_tensor(c10::Storage storage, const at::Tensor& like) {
+  return tensor_over(std::move(storage), c10::DispatchKey::PrivateUse1, like);
+}
+
+at::Tensor adopt_from_host(const at::Tensor& host, c10::Device device) {
+  TORCH_CHECK(host.layout() == c10::kStrided && host.device().is_cpu(),
+              "only a dense host tensor can become a neuron tensor, got one on ", host.device(), " of layout ",
+              host.layout());
+  return device_tensor(adopt_storage(host.storage(), device), host);
+}
+
+void resize_storage(c10::StorageImpl& storage, size_t bytes) {
+  TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
+  c10::DataPtr fresh;
+  {
+    const c10::DeviceGuard guard(storage.device());
+    fresh = device_allocator()->allocate(bytes);
+  }
+  const size_t kept = std::min(bytes, storage.nbytes());
+  if (kept > 0) {
+    device_allocator()->copy_data(fresh.get(), storage.data(), kept);
+  }
+  storage.set_data_ptr_noswap(std::move(fresh));
+  storage.set_nbytes(bytes);
+}
+
+}  // namespace neuron

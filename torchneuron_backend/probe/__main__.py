@@ -1,0 +1,71 @@
+"""Command line of the lowering probe."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from .calls import DTYPES, Calls, collect_opinfo
+from .run import probe
+from .table import Entry, finish, log_path, totals, write
+
+_DEFAULT_OUTPUT = Path(__file__).parent.parent / "lowerings.json"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Collect, probe, write, print the totals."""
+    options = _parse(arguments)
+    torch.set_num_threads(1)
+    started = time.monotonic()
+    log = log_path(options.output)
+    if not options.resume:
+        log.unlink(missing_ok=True)
+    calls = _collect(options)
+    collected = time.monotonic()
+    print(f"{len(calls.by_key)} (overload, dtype) pairs to try, collected in {collected - started:.0f} s", file=sys.stderr)
+    entries = probe(calls, log, jobs=options.jobs, timeout_s=options.timeout, quiet=options.quiet)
+    table = finish(entries)
+    write(options.output, table)
+    log.unlink(missing_ok=True)
+    _print_totals(table, time.monotonic() - started)
+    return 0
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m torchneuron_backend.probe", description=__doc__)
+    parser.add_argument("--ops", nargs="+", metavar="OP", help="only these (nn.functional.gelu or aten::gelu)")
+    parser.add_argument("--dtypes", nargs="+", metavar="DTYPE", help="only these; default: all that the device has")
+    parser.add_argument("--output", type=Path, default=_DEFAULT_OUTPUT, help="default: the table of the package")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side (default 1)")
+    parser.add_argument("--samples", type=int, default=4, help="OpInfo samples per operator and dtype (default 4)")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds per attempt (default 60)")
+    parser.add_argument("--models", action="store_true", help="also collect from tiny transformers models")
+    parser.add_argument("--resume", action="store_true", help="keep the attempts of an interrupted probe")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    return parser.parse_args(arguments)
+
+
+def _collect(options: argparse.Namespace) -> Calls:
+    names = options.dtypes
+    calls = Calls(dtypes=tuple(getattr(torch, name) for name in names) if names else DTYPES)
+    if options.models:
+        from .models import collect_models
+
+        collect_models(calls)
+    collect_opinfo(calls, set(options.ops) if options.ops else None, options.samples)
+    return calls
+
+
+def _print_totals(table: list[Entry], seconds: float) -> None:
+    overloads = len({entry.op for entry in table})
+    print(f"{len(table)} entries of {overloads} overloads in {seconds:.0f} s")
+    for status, count in totals(table).most_common():
+        print(f"{count:6d} {status}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

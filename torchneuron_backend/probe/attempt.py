@@ -1,0 +1,190 @@
+"""One attempt: does this overload, on these examples, lower, compile, run and give the CPU's answer?
+
+The answer is one of ``STATUSES``. Everything runs in a forked child, since every part of a compiler can die.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+
+from ..compiler import isolate
+from ..compiler.errors import CompilerError
+from ..compiler.executable import Executable
+from ..compiler.lowering import RandomOperatorError, decompose, return_results, summarise, to_stablehlo
+from .calls import Call
+
+NATIVE = "native"
+STATUSES = (
+    NATIVE,
+    "no_decomposition",
+    "no_stablehlo_legalization",
+    "data_dependent_shape",
+    "dtype",
+    "compiler_crash",
+    "wrong_result",
+    "timeout",
+    "untraceable",
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``status`` is one of STATUSES; ``detail`` is empty for a native operator."""
+
+    status: str
+    detail: str = ""
+
+
+def attempt(examples: list[Call], timeout_s: float = 60.0) -> Outcome:
+    """The worst that happens over ``examples``; they are tried in order and the first failure ends the attempt."""
+    stage, done = "tracing", 0
+    try:
+        for message in isolate.stream(lambda emit: _work(examples, emit), timeout_s=timeout_s):
+            if message.tag == "stage":
+                stage, done = message.value
+            elif message.tag == "outcome":
+                return _with_share(Outcome(*message.value), done, len(examples))
+    except isolate.ChildTimeoutError:
+        return Outcome("timeout", f"{stage} took more than {timeout_s:g} s")
+    except isolate.ChildDiedError as error:
+        died = Outcome("compiler_crash", f"{stage}: {error.signal_name or 'exit'} {error.last_words}".strip())
+        return _with_share(died, done, len(examples))
+    except isolate.ChildFailedError as error:
+        return Outcome("untraceable", f"{stage}: {error}")
+    return Outcome(NATIVE)
+
+
+def _with_share(outcome: Outcome, done: int, total: int) -> Outcome:
+    """Say so where some examples do lower: such an operator is nearly native."""
+    if outcome.status == NATIVE or not done:
+        return outcome
+    return Outcome(outcome.status, f"{outcome.detail} (call {done + 1} of {total}; those before lower)")
+
+
+def _work(examples: list[Call], emit: Callable[[str, Any], None]) -> None:
+    for index, call in enumerate(examples):
+
+        def enter(stage: str, index: int = index) -> None:
+            emit("stage", (stage, index))
+
+        outcome = _try_call(call, enter)
+        if outcome.status != NATIVE:
+            emit("outcome", (outcome.status, outcome.detail))
+            return
+
+
+def _try_call(call: Call, enter: Callable[[str], None]) -> Outcome:
+    enter("tracing")
+    expected = _tensors(call.overload(*_cloned(call.args), **_cloned(call.kwargs)))
+    try:
+        graph, inputs = _graph_of(call, expected)
+        graph = decompose(graph)
+    except Exception as error:  # noqa: BLE001 - every refusal to trace is an answer
+        return _untraceable(error)
+    enter("lowering")
+    try:
+        text = to_stablehlo(graph)
+    except Exception as error:  # noqa: BLE001 - every refusal to lower is an answer
+        return _unlowerable(error)
+    enter("compiling")
+    try:
+        executable = Executable(text)
+        enter("running")
+        computed = executable.run(inputs)
+    except CompilerError as error:
+        return Outcome("no_stablehlo_legalization", f"XLA: {_first_line(error)}")
+    return compare(call.overload, computed, expected)
+
+
+def _cloned(value: Any) -> Any:
+    return tree_map_only(torch.Tensor, torch.clone, value)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [item for item in tree_flatten(value)[0] if isinstance(item, torch.Tensor)]
+
+
+def _graph_of(call: Call, expected: list[torch.Tensor]) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
+    """A graph of this one call, with its tensors as placeholders, and those tensors."""
+    leaves, structure = tree_flatten((call.args, call.kwargs))
+    graph = torch.fx.Graph()
+    inputs: list[torch.Tensor] = []
+    with FakeTensorMode() as fake:
+        for index, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor):
+                inputs.append(leaf)
+                leaves[index] = graph.placeholder(f"argument_{index}")
+                leaves[index].meta["val"] = fake.from_tensor(leaf)
+        args, kwargs = tree_unflatten(leaves, structure)
+        node = graph.call_function(call.overload, args, kwargs)
+        results = [fake.from_tensor(tensor) for tensor in expected]
+    single = len(call.overload._schema.returns) == 1 and "[]" not in str(call.overload._schema.returns[0].type)
+    single = single and "List" not in str(call.overload._schema.returns[0].type)
+    node.meta["val"] = results[0] if single else results
+    return_results(graph, node, node.meta["val"])
+    return torch.fx.GraphModule({}, graph), inputs
+
+
+def _untraceable(error: Exception) -> Outcome:
+    name, text = type(error).__name__, str(error)
+    if isinstance(error, RandomOperatorError):
+        return Outcome("no_decomposition", _first_line(error))
+    if "DataDependent" in name or "DynamicOutputShape" in name or "data-dependent" in text:
+        return Outcome("data_dependent_shape", f"{name}: {_first_line(error)}")
+    return Outcome("untraceable", f"{name}: {_first_line(error)}")
+
+
+def _unlowerable(error: Exception) -> Outcome:
+    text = str(error)
+    unknown = re.search(r"torch\.operator.{0,4}\"?(?:name = )?\"?torch\.([\w.]+)", text)
+    if unknown or "torch.operator" in text:
+        return Outcome("no_decomposition", f"unknown to Torch-MLIR: {unknown.group(1) if unknown else summarise(error)}")
+    if "complex" in text or "Unsupported dtype" in text or "Could not map Torch dtype" in text or isinstance(error, KeyError):
+        return Outcome("dtype", summarise(error))
+    return Outcome("no_stablehlo_legalization", summarise(error))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def compare(overload: Any, computed: list[torch.Tensor], expected: list[torch.Tensor]) -> Outcome:
+    """Compare with the CPU: exact for integers, :func:`tolerance` for floats, shape and dtype for new memory."""
+    if len(computed) != len(expected):
+        return Outcome("wrong_result", f"{len(computed)} results for {len(expected)}")
+    for index, (ours, theirs) in enumerate(zip(computed, expected, strict=True)):
+        if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
+            return Outcome("wrong_result", f"result {index}: {ours.dtype}{[*ours.shape]} for {theirs.dtype}{[*theirs.shape]}")
+        if "empty" in overload._schema.name:
+            continue
+        rtol, atol = tolerance(theirs)
+        close = torch.isclose(ours.double(), theirs.double(), rtol=rtol, atol=atol, equal_nan=True)
+        if not bool(close.all()):
+            wrong = int((~close).sum())
+            return Outcome("wrong_result", f"result {index}: {wrong} of {close.numel()} elements differ from the CPU's")
+    return Outcome(NATIVE)
+
+
+def tolerance(expected: torch.Tensor) -> tuple[float, float]:
+    """(relative, absolute) tolerance against the CPU for one operator in the dtype of ``expected``.
+
+    A decomposition rounds after each of its steps and sums in another order than the CPU's kernel. Eight roundings
+    bound what was seen in the two-byte dtypes; float32 gets 256, as its kernels approximate transcendental
+    functions to a few units and sum up to thousands of terms. The absolute part is the same number of units of
+    the largest finite value, for results that cancel.
+    """
+    if not expected.dtype.is_floating_point:
+        return 0.0, 0.0
+    roundings = 256 if expected.dtype in (torch.float32, torch.float64) else 8
+    unit = roundings * torch.finfo(expected.dtype).eps
+    finite = expected[expected.isfinite()]
+    largest = float(finite.abs().max()) if finite.numel() else 0.0
+    return unit, unit * largest

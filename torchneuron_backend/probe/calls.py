@@ -1,0 +1,206 @@
+"""Collects example calls of ATen overloads by watching real programs run on the CPU.
+
+Programs are OpInfo samples, forward and backward, and tiny transformers models. What is kept of each call is the
+overload in its functional form and its arguments, a few per (overload, dtype).
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map_only
+
+from ..compiler.graph import dtype_name, operator_name
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.bool)
+
+# Larger samples say nothing more about an operator and cost compile time.
+_MAX_ELEMENTS = 20_000
+_CALLS_PER_SIGNATURE = 2
+_CALLS_PER_OP = 6
+
+
+@dataclass(frozen=True)
+class Key:
+    """An overload and the dtype of its first tensor argument (of its result where it takes no tensor)."""
+
+    op: str
+    dtype: str
+
+
+@dataclass
+class Call:
+    """One example: call ``overload(*args, **kwargs)``; tensors are CPU tensors and must be cloned before use."""
+
+    overload: torch._ops.OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass
+class Calls:
+    """Examples by key, bounded per key."""
+
+    dtypes: tuple[torch.dtype, ...] = DTYPES
+    by_key: dict[Key, list[Call]] = field(default_factory=dict)
+    _seen: dict[tuple[Key, str], int] = field(default_factory=dict)
+    _exact: set[tuple[Key, str]] = field(default_factory=set)
+
+    def offer(self, overload: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Keep this call if its key still has room for one that looks like it."""
+        functional = functional_form(overload)
+        if functional is None:
+            return
+        kwargs = {name: value for name, value in kwargs.items() if not _is_out_argument(overload, name)}
+        tensors = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, torch.Tensor)]
+        results = [item for item in tree_flatten(out)[0] if isinstance(item, torch.Tensor)]
+        if not (tensors or results) or not all(map(_is_plain, tensors + results)):
+            return
+        dtype = (tensors or results)[0].dtype
+        if dtype not in self.dtypes or sum(tensor.numel() for tensor in tensors + results) > _MAX_ELEMENTS:
+            return
+        key = Key(operator_name(functional), dtype_name(dtype))
+        if not self._has_room(key, tensors, args, kwargs):
+            return
+        copies = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, kwargs))
+        self.by_key.setdefault(key, []).append(Call(functional, *copies))
+
+    def _has_room(self, key: Key, tensors: list[torch.Tensor], args: Any, kwargs: Any) -> bool:
+        # Two examples per combination of dtypes and ranks: one-element and empty tensors first would hide the rest.
+        signature = str([(tensor.dtype, tensor.ndim, tensor.numel() > 1) for tensor in tensors])
+        exact = str(tree_map_only(torch.Tensor, lambda tensor: (tensor.dtype, tensor.shape), (args, kwargs)))
+        if (key, exact) in self._exact or self._seen.get((key, signature), 0) >= _CALLS_PER_SIGNATURE:
+            return False
+        if len(self.by_key.get(key, ())) >= _CALLS_PER_OP:
+            return False
+        self._exact.add((key, exact))
+        self._seen[key, signature] = self._seen.get((key, signature), 0) + 1
+        return True
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided and not tensor.is_quantized
+
+
+def _is_out_argument(overload: torch._ops.OpOverload, name: str) -> bool:
+    return any(argument.name == name and argument.is_out for argument in overload._schema.arguments)
+
+
+def functional_form(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+    """The overload that computes the same without writing to an argument; None if there is none in ``aten``."""
+    namespace, _, name = overload._schema.name.partition("::")
+    if namespace != "aten":
+        return None
+    if not overload._schema.is_mutable:
+        return overload
+    writes_out = any(argument.is_out for argument in overload._schema.arguments)
+    base = name if writes_out else re.sub(r"_$", "", name)
+    packet = getattr(torch.ops.aten, base, None)
+    if packet is None:
+        return None
+    wanted = [argument.name for argument in overload._schema.arguments if not argument.is_out]
+    for candidate in (getattr(packet, each) for each in _likely_first(packet, overload._overloadname)):
+        names = [argument.name for argument in candidate._schema.arguments]
+        if not candidate._schema.is_mutable and names[: len(wanted)] == wanted:
+            return candidate
+    return None
+
+
+def _likely_first(packet: Any, overload_name: str) -> list[str]:
+    """``mul.out`` is ``mul.Tensor``, ``sum.IntList_out`` is ``sum.dim_IntList``, ``add_.Scalar`` is ``add.Scalar``."""
+    stem = overload_name.removesuffix("out").removesuffix("_")
+    return sorted(packet.overloads(), key=lambda name: (name != overload_name, name != stem, name != "default"))
+
+
+class Watch(TorchDispatchMode):
+    """While active, offers every ATen call to ``calls``."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        # Before the call: an in-place one changes its argument.
+        functional = functional_form(func)
+        before = (args, kwargs)
+        if functional is not None and func._schema.is_mutable:
+            before = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, kwargs))
+        out = func(*args, **kwargs)
+        self.calls.offer(func, *before, out)
+        return out
+
+
+def collect_opinfo(calls: Calls, only: set[str] | None = None, samples: int = 4) -> None:
+    """Run the first ``samples`` OpInfo samples of each operator, forward and backward, in every dtype of ``calls``.
+
+    ``only`` names operators as OpInfo does (``nn.functional.gelu``) or ATen does (``aten::gelu``).
+    """
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    for info in op_db:
+        if only is not None and not _wanted(info, only):
+            continue
+        for dtype in calls.dtypes:
+            if dtype in info.supported_dtypes("cpu"):
+                _run_samples(calls, info, dtype, samples)
+
+
+def _wanted(info: Any, only: set[str]) -> bool:
+    names = {info.name, info.name.rpartition(".")[2], info.aten_name, info.aten_backward_name}
+    bare = {name.removeprefix("aten::").partition(".")[0] for name in only}
+    return bool(names & bare) or info.name in only
+
+
+def _run_samples(calls: Calls, info: Any, dtype: torch.dtype, samples: int) -> None:
+    with_gradient = info.supports_autograd and dtype in info.supported_backward_dtypes("cpu")
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for sample in _survive(info.sample_inputs("cpu", dtype, requires_grad=with_gradient), samples):
+            try:
+                with Watch(calls):
+                    out = info(sample.input, *sample.args, **sample.kwargs)
+                    if with_gradient:
+                        _backward(out)
+            except Exception:  # noqa: BLE001, S112 - a sample that fails on the CPU has nothing to teach
+                continue
+
+
+def _survive(samples: Iterable[Any], count: int) -> Iterator[Any]:
+    try:
+        yield from islice(samples, count)
+    except Exception:  # noqa: BLE001 - some generators need libraries that may be absent
+        return
+
+
+def _backward(out: Any) -> None:
+    results = [item for item in tree_flatten(out)[0] if isinstance(item, torch.Tensor) and item.requires_grad]
+    if results:
+        torch.autograd.backward(results, [torch.ones_like(item) for item in results])
+
+
+def collect_program(calls: Calls, program: Any) -> None:
+    """Offer every call that ``program()`` makes; it runs on the CPU."""
+    with warnings.catch_warnings(), Watch(calls):
+        warnings.simplefilter("ignore")
+        program()
+
+
+# On a PrivateUse1 device these carry what another overload carries on the CPU, with the same leading arguments.
+_DEVICE_FORMS = {
+    "aten::convolution": "aten::convolution_overrideable",
+    "aten::convolution_backward": "aten::convolution_backward_overrideable",
+}
+
+
+def device_form(op: str) -> str | None:
+    """The overload that reaches an out-of-tree device in place of ``op``; None where it is ``op`` itself."""
+    return _DEVICE_FORMS.get(op)
