@@ -69,7 +69,8 @@ def main() -> None:
                 depends=HEADERS,
                 extra_compile_args=[
                     "-std=c++20",
-                    os.environ.get("TORCHNEURON_OPT", "-O2"),
+                    # The work is in the host kernels of torch: more optimisation costs build time and gains nothing.
+                    os.environ.get("TORCHNEURON_OPT", "-O1"),
                     "-g0",
                     "-fvisibility=hidden",
                     "-Wall",

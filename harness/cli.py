@@ -82,7 +82,9 @@ def _add_tools(children: Any) -> None:
     doctor.add_argument("--device", default="neuron", help="torch device type (default: neuron)")
     doctor.add_argument("--hub", default="embedded", help="'embedded' or a Hub URL")
     _format(doctor)
-    ingest = _command(children, "ingest", commands.ingest, "take run folders, such as pytest's, into the store")
+    ingest = _command(
+        children, "ingest", commands.ingest, "take run folders, such as pytest's, into the store"
+    )
     ingest.add_argument("folders", nargs="*", type=Path, metavar="DIR", help="folders with a plan.json")
     ingest.add_argument(
         "--rebuild", action="store_true", help="make the database anew from every run in the store"
@@ -105,10 +107,14 @@ def _command(
 
 
 def _selection(child: argparse.ArgumentParser) -> None:
-    child.add_argument("--profile", default="default", help="what to run: default, smoke, or one of harness.toml")
+    child.add_argument(
+        "--profile", default="default", help="what to run: default, smoke, or one of harness.toml"
+    )
     child.add_argument("--device", help="torch device type")
     child.add_argument("--hub", help="'embedded' or a Hub URL such as https://huggingface.co")
-    child.add_argument("--models", type=_count, help="at most so many models, most downloaded first; 0 is all")
+    child.add_argument(
+        "--models", type=_count, help="at most so many models, most downloaded first; 0 is all"
+    )
     child.add_argument("--model-filter", metavar="GLOB", help="models whose id matches")
     child.add_argument("--test-filter", metavar="GLOB", help="test cases whose id matches")
     child.add_argument("--suites", help="comma-separated: models, opinfo")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib.util
-import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.errors import ExitCode, UsageError
 from harness.profiles import Profile, load_profile, parse_assignment
 from results.plan import Plan
+from results.tables import Format, Row, render, rich_table
+from results.vocabulary import Outcome
 
 _OPTIONS = ("device", "hub", "models", "model_filter", "test_filter", "workers")
 
@@ -25,8 +26,6 @@ def nightly(options: argparse.Namespace) -> int:
     profile = profile_of(options)
     finished = run(profile, options.store, say=_say(options.quiet), quiet=options.quiet)
     _print_report(options.store, finished.id, options.format)
-    if options.format == "table":
-        _print_next_steps(options.store)
     return finished.exit_code
 
 
@@ -95,3 +94,88 @@ def profile_of(options: argparse.Namespace) -> Profile:
     if options.suites is not None:
         overrides["suites"] = [name.strip() for name in options.suites.split(",") if name.strip()]
     return load_profile(options.profile, overrides)
+
+
+def report(options: argparse.Namespace) -> int:
+    """Print the scoreboard of a run."""
+    _print_report(options.store, options.run, options.format)
+    return ExitCode.OK
+
+
+def gaps(options: argparse.Namespace) -> int:
+    """Print the operators that fell back."""
+    from results.gaps import render_gaps
+    from results.store import open_store
+
+    with open_store(options.store) as store:
+        text = render_gaps(store, options.run, Format(options.format), limit=options.limit or None)
+    print(text, end="")
+    return ExitCode.OK
+
+
+def ingest(options: argparse.Namespace) -> int:
+    """Take run folders into the store, or make its database anew."""
+    from results.ingest import ContradictionError, IngestError, PlanMismatchError, rebuild
+    from results.ingest import ingest as ingest_run
+
+    if not options.folders and not options.rebuild:
+        raise UsageError("name a run's folder (one with a plan.json), or give --rebuild")
+    try:
+        reports = rebuild(options.store) if options.rebuild else []
+        reports += [ingest_run(options.store, folder) for folder in options.folders]
+    except (ContradictionError, IngestError, PlanMismatchError) as error:
+        raise UsageError(str(error)) from error
+    for done in reports:
+        print(
+            f"{done.run}: {done.records} new records from {done.logs} logs; "
+            f"{done.with_result} of {done.planned} cases have a result"
+        )
+    return ExitCode.OK if all(done.complete for done in reports) else ExitCode.INCOMPLETE
+
+
+def _say(quiet: bool) -> Callable[[str], None]:
+    def say(sentence: str) -> None:
+        if not quiet:
+            print(f"harness: {sentence}", file=sys.stderr, flush=True)
+
+    return say
+
+
+def _print_report(folder: Path, run: str | None, form: str) -> None:
+    from rich.console import Console
+
+    from results.report import print_report, render_report
+    from results.scoreboard import scoreboard
+    from results.store import open_store
+
+    with open_store(folder) as store:
+        board = scoreboard(store, run)
+    if form == Format.TABLE:
+        print_report(board, Console())
+    else:
+        print(render_report(board, Format(form)), end="")
+
+
+def _print_table(rows: Sequence[Row], form: str) -> None:
+    from rich.console import Console
+
+    if form == Format.TABLE:
+        Console().print(rich_table(rows, list(rows[0]) if rows else []))
+    else:
+        print(render(rows, Format(form)), end="")
+
+
+def _print_probe(place: Path, run_id: str) -> int:
+    """The stages of the one model that was probed, and what fell back; 0 if all passed."""
+    from results.gaps import render_gaps
+    from results.store import open_store
+
+    with open_store(place) as store:
+        stages = store.rows("v_stages", run=run_id)
+        fell_back = render_gaps(store, run_id)
+    rows = [{name: row[name] for name in ("stage", "outcome", "seconds", "message")} for row in stages]
+    print(stages[0]["case_id"])
+    _print_table(rows, Format.TABLE)
+    print(fell_back, end="")
+    passed = all(row["outcome"] == Outcome.PASSED for row in stages)
+    return ExitCode.OK if passed else ExitCode.REGRESSIONS

@@ -64,7 +64,9 @@ def _guarded(name: str, what: str, function: Callable[[str], str], device: str) 
         return Check(name, True, processes.call(function, device))
     except HarnessError as error:
         last = str(error).strip().splitlines()[-1]
-        return Check(name, False, f"{what} failed: {last}", "see the error; nothing else will work before this")
+        return Check(
+            name, False, f"{what} failed: {last}", "see the error; nothing else will work before this"
+        )
 
 
 def _run_eager(name: str) -> str:

@@ -13,16 +13,16 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+
+from harness.devices.base import Device, merge
+from harness.job import ModelSettings
+from harness.placement import check_placement
+from harness.telemetry import attribute
 from model_zoo.fetch import FetchError, fetch
 from model_zoo.inputs import ModelInputs, make_inputs, to_device
 from model_zoo.load import LoadError, load
 from model_zoo.outputs import loss_of, named_tensors
-from torch import Tensor, nn
-
-from harness.devices.base import Device
-from harness.job import ModelSettings
-from harness.placement import check_placement
-from harness.telemetry import attribute
 from results.events import OpCall
 from results.plan import Case
 from results.vocabulary import Outcome
@@ -31,6 +31,13 @@ from suites.device import Tolerance
 from suites.result import CaseResult, qualified_name, shortened_traceback
 
 Gradients = dict[str, Tensor]
+
+GRADIENT_FLOOR = 1e-2
+"""A gradient is held to rounding errors of this share of the model's largest one.
+
+Some gradients are zero in exact arithmetic (softmax does not change when a constant is added to
+all keys, so a key bias has none); what is computed for them is the rounding error of larger terms.
+"""
 
 
 @dataclasses.dataclass(slots=True)
@@ -178,9 +185,11 @@ class ModelRun:
             loss_of(output).backward()
             self._device.synchronize()
         facts = self._device.compile_facts()
-        found = Finding(calls=recorder.calls())
-        found.metrics |= {key: float(value) for key, value in dataclasses.asdict(facts).items()}
+        found = Finding(calls=merge([*recorder.calls(), *facts.calls]))
+        found.metrics["graphs"] = float(facts.graphs)
         found.metrics["graph_breaks"] = float(_graph_breaks())
+        found.metrics["compiled_executions"] = float(facts.executions)
+        found.metrics["compile_seconds"] = facts.seconds
         if facts.graphs == 0:
             found.outcome, found.message = Outcome.VACUOUS, "no graph was captured and compiled"
             return found
@@ -221,16 +230,22 @@ class ModelRun:
         )
 
     def _compare_gradients(self, gradients: Gradients) -> Comparison:
-        """Compare gradients, each scaled by the reference's largest element.
+        """Compare gradients, each scaled by the size that its rounding errors have.
 
-        Gradients of one model span many orders of magnitude, so one absolute bound would either
-        pass the small ones unseen or fail the large ones for rounding.
+        Gradients of one model span many orders of magnitude, so one absolute bound would pass the
+        small ones unseen or fail the large ones for rounding.
         """
-        scales = {name: _scale(tensor) for name, tensor in self._expected_gradients.items()}
-        actual = {name: tensor / scales.get(name, 1.0) for name, tensor in gradients.items()}
-        expected = {name: tensor / scales[name] for name, tensor in self._expected_gradients.items()}
+        largest = max((_largest(tensor) for tensor in self._expected_gradients.values()), default=0.0)
+        scale = {
+            name: max(_largest(tensor), largest * GRADIENT_FLOOR) or 1.0
+            for name, tensor in self._expected_gradients.items()
+        }
         return compare(
-            actual, expected, self._gradient_tolerance, name="gradient", device=self._device.name
+            {name: tensor / scale.get(name, 1.0) for name, tensor in gradients.items()},
+            {name: tensor / scale[name] for name, tensor in self._expected_gradients.items()},
+            self._gradient_tolerance,
+            name="gradient",
+            device=self._device.name,
         )
 
     def _gradient_tolerance(self, dtype: str) -> Tolerance:
@@ -238,9 +253,9 @@ class ModelRun:
         return Tolerance(bounds.rtol, max(bounds.atol, bounds.rtol))
 
 
-def _scale(tensor: Tensor) -> float:
-    largest = float(tensor.abs().max()) if tensor.numel() else 0.0
-    return largest if 0.0 < largest < float("inf") else 1.0
+def _largest(tensor: Tensor) -> float:
+    finite = tensor[tensor.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def _detached(output: Any) -> list[tuple[str, Tensor]]:
@@ -260,8 +275,10 @@ def _gradient_share(model: nn.Module, gradients: Gradients) -> float:
 
 
 def _identical(one: Tensor, two: Tensor) -> bool:
-    return torch.equal(one.nan_to_num() if one.is_floating_point() else one,
-                       two.nan_to_num() if two.is_floating_point() else two)
+    return torch.equal(
+        one.nan_to_num() if one.is_floating_point() else one,
+        two.nan_to_num() if two.is_floating_point() else two,
+    )
 
 
 def _graph_breaks() -> int:

@@ -30,9 +30,7 @@ def check_placement(model: nn.Module, reference: nn.Module, device: str) -> str:
 
 
 def _tensors(model: nn.Module) -> chain[tuple[str, Tensor]]:
-    return chain(
-        model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)
-    )
+    return chain(model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False))
 
 
 def _bits(tensor: Tensor) -> Tensor:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from datetime import datetime
+from fnmatch import fnmatchcase
+from importlib.resources import files
 from pathlib import Path
 
 from harness import processes
-from harness.errors import NothingCollectedError, UsageError
+from harness.errors import InfrastructureError, NothingCollectedError, UsageError
 from harness.profiles import MODELS, OPINFO, Profile
 from model_zoo.catalog import CatalogEntry, snapshot
+from results.expectations import ExpectationError, declare, load_expectations
 from results.layout import run_path
 from results.plan import Case, Plan, PlanError, make_plan
 from results.vocabulary import CaseKind
@@ -41,11 +43,23 @@ def plan_run(profile: Profile, run: str, endpoint: str) -> Plan:
             f"test_filter is {profile.test_filter!r}, suites are {list(profile.suites)}"
         )
     try:
-        return make_plan(
-            run=run, device=profile.device, profile=profile.name, cases=cases, settings=profile.settings()
+        declaration = declare(cases, load_expectations(_expectation_files(profile)), profile.device)
+        plan = make_plan(
+            run=run,
+            device=profile.device,
+            profile=profile.name,
+            cases=declaration.cases,
+            settings=profile.settings(),
         )
-    except PlanError as error:
+    except (PlanError, ExpectationError) as error:
         raise UsageError(str(error)) from error
+    return plan
+
+
+def _expectation_files(profile: Profile) -> list[Path]:
+    """The file that comes with the device, if there is one, and the profile's own."""
+    packaged = Path(str(files("harness"))) / "expectations" / f"{profile.device}.toml"
+    return [path for path in (packaged,) if path.is_file()] + [Path(name) for name in profile.expectations]
 
 
 def model_case(entry: CatalogEntry) -> Case:
@@ -68,7 +82,10 @@ def _models(profile: Profile, endpoint: str) -> list[Case]:
         return []
     limit = profile.models or None
     wanted = profile.model_filter
-    entries = snapshot(endpoint, limit=limit if wanted == "*" else None)
+    try:
+        entries = snapshot(endpoint, limit=limit if wanted == "*" else None)
+    except OSError as error:
+        raise InfrastructureError(f"{endpoint} could not list its models: {error}") from error
     chosen = [entry for entry in entries if fnmatchcase(entry.id, wanted)]
     return [model_case(entry) for entry in chosen[:limit]]
 

@@ -24,7 +24,9 @@ from results.plan import make_plan
 DEFAULT_HUB = "https://huggingface.co"
 
 
-def probe(model: str, profile: Profile, store: Path, *, hub_name: str | None, quiet: bool) -> tuple[Path, str]:
+def probe(
+    model: str, profile: Profile, store: Path, *, hub_name: str | None, quiet: bool
+) -> tuple[Path, str]:
     """Run one model through its stages.
 
     Results go to a store of their own below the given one, so that a probe never stands among nights.

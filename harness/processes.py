@@ -6,13 +6,16 @@ itself never imports torch, so a broken device cannot take it down.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from types import ModuleType
 from typing import Any, TypeVar
 
 import psutil
@@ -44,7 +47,8 @@ def call(function: Callable[..., T], *args: Any, timeout: float = 300) -> T:
     """
     receiver, sender = context().Pipe(duplex=False)
     process = context().Process(target=_answer, args=(sender, function, args), daemon=True)
-    process.start()
+    with _without_main():
+        process.start()
     sender.close()
     try:
         if not receiver.poll(timeout):
@@ -77,8 +81,24 @@ def _answer(sender: Connection, function: Callable[..., Any], args: tuple[Any, .
 def start(function: Callable[..., None], *args: Any) -> ForkServerProcess:
     """Start a worker; it should make itself a process group with :func:`lead_group`."""
     process = context().Process(target=function, args=args)
-    process.start()
+    with _without_main():
+        process.start()
     return process
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Hide the program's main module while a process is started.
+
+    multiprocessing would import it in every worker, which runs a script without a guard again and
+    fails for a program read from standard input. Workers need nothing of it.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def lead_group() -> None:

@@ -77,7 +77,9 @@ class Profile:
         return dataclasses.asdict(self)
 
 
-def load_profile(name: str, overrides: Mapping[str, Any] | None = None, folder: Path | None = None) -> Profile:
+def load_profile(
+    name: str, overrides: Mapping[str, Any] | None = None, folder: Path | None = None
+) -> Profile:
     """Read a profile and apply overrides (``"deadlines.compile": 60`` reaches a nested field).
 
     Raises:

@@ -21,7 +21,7 @@ _PLAIN_SECONDS = 10.0
 
 
 class Progress:
-    """Counts finished cases and shows them: one live line on a terminal, a plain line now and then elsewhere."""
+    """Counts finished cases; shows one live line on a terminal, and a plain line now and then elsewhere."""
 
     def __init__(self, cases: Sequence[Case], *, stream: TextIO | None = None, quiet: bool = False) -> None:
         self._last_stage = {case.id: case.stages[-1] for case in cases}

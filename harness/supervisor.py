@@ -50,6 +50,7 @@ class Supervisor:
         self._running: list[RunningWorker] = []
         self._started = 0
         self._start_deaths = 0
+        self._last_words = ""
 
     def run(self) -> RunState:
         """Run every case; returns how the run ended."""
@@ -79,11 +80,17 @@ class Supervisor:
                 self._progress.show(self._running)
                 if self._start_deaths >= MAX_START_DEATHS:
                     self._abandon()
-                    return RunState.DEVICE_DOWN, f"{self._start_deaths} workers in a row died before a case"
+                    return RunState.DEVICE_DOWN, self._why_down()
         except KeyboardInterrupt:
             self._abandon()
             return RunState.INTERRUPTED, "interrupted from the keyboard"
         return RunState.COMPLETE, ""
+
+    def _why_down(self) -> str:
+        said = self._last_words.splitlines()[-1:]
+        return f"{self._start_deaths} workers in a row died before their first case" + (
+            f"; the last one said: {said[0]}" if said else ""
+        )
 
     def _fill(self) -> None:
         workers = self._profile.worker_count
@@ -122,6 +129,7 @@ class Supervisor:
             self._start_deaths = 0
         elif fate is not Fate.FINISHED:
             self._start_deaths += 1
+            self._last_words = worker.output_tail()
         if worker.entered is not None:
             self._end_case(worker)
         self._record_end(worker, fate)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -27,8 +26,14 @@ def attribute(measured: Sequence[OpCall], paired: Sequence[OpCall]) -> tuple[OpC
         weights = [weight for _, weight in shares]
         parts = {name: apportion(getattr(call, name), weights) for name in _COUNTS}
         for index, (called, _) in enumerate(shares):
-            counts = {name: parts[name][index] for name in _COUNTS}
-            result.append(dataclasses.replace(call, called=called, **counts))
+            result.append(
+                OpCall(
+                    called=called,
+                    executed=call.executed,
+                    dtype=call.dtype,
+                    **{name: parts[name][index] for name in _COUNTS},
+                )
+            )
     return merge(result)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from harness.model_stages import run_stages
 from harness.processes import lead_group
 from results.events import Ended, Entered, EventLog, OpsRecorded
 from results.plan import EVENTS_DIR, OUTPUT_DIR, Case
-from results.vocabulary import CaseKind, Stage
-from suites.result import CaseResult
+from results.vocabulary import CaseKind, Outcome, Stage
+from suites.result import CaseResult, qualified_name, shortened_traceback
 
 
 def work(job: Job) -> None:
@@ -38,11 +39,26 @@ def _run_case(case: Case, job: Job, device: devices.Device, log: EventLog) -> No
     runner = _runner(case, job, device)
     for stage in case.stages:
         log.write(Entered(case=case.id, attempt=job.attempt, stage=stage))
-        result = next(runner)
+        result = _next(runner)
         _record(log, case, job.attempt, stage, result)
         if not result.passed:
             break
     runner.close()
+
+
+def _next(runner: Generator[CaseResult, None, None]) -> CaseResult:
+    """Run the next stage; an exception the runner did not judge is a fault of ours, not of the device."""
+    started = time.perf_counter()
+    try:
+        return next(runner)
+    except Exception as error:  # noqa: BLE001 - one broken case must not cost the others of its batch
+        return CaseResult(
+            outcome=Outcome.INFRA_ERROR,
+            seconds=time.perf_counter() - started,
+            exception=qualified_name(error),
+            message=f"the harness failed, not the device: {error}",
+            traceback=shortened_traceback(error),
+        )
 
 
 def _runner(case: Case, job: Job, device: devices.Device) -> Generator[CaseResult, None, None]:

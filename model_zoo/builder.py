@@ -106,6 +106,8 @@ def build_mirror(
         if not force and _is_current(root, stamp):
             return BuildReport(ids, 0, time.monotonic() - begun, notes)
         (root / STAMP).unlink(missing_ok=True)
+        for leftover in root.glob(".building-*"):  # Of a builder that was killed: the lock is ours.
+            shutil.rmtree(leftover)
         with tempfile.TemporaryDirectory(prefix=".building-", dir=root) as scratch:
             _make_tiny(chosen, Path(scratch), root)
             if source is not None:

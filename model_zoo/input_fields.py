@@ -101,13 +101,14 @@ def input_ids(context: Context) -> torch.Tensor:
     image = context.image_token
     eos = context.get("eos_token_id", of="text_config")
     eos = eos[0] if isinstance(eos, list) else eos
-    for special in (image, eos):
-        if special is not None:
-            ids[ids == special] = min(5, vocabulary - 1)
+    pad = context.get("pad_token_id", of="text_config", default=0)
+    specials = {image, eos, pad}
+    ordinary = next((token for token in range(5, vocabulary) if token not in specials), 0)
+    for special in specials - {None}:
+        ids[ids == special] = ordinary
     if image is not None:
         pieces = torch.full((BATCH, context.image_tokens), image)
         ids = torch.cat([ids[:, :1], pieces, ids[:, 1:]], dim=1)
-    pad = context.get("pad_token_id", of="text_config", default=0)
     if eos is not None and eos < vocabulary:
         ids[:, -1] = eos
         ids[-1, -PADDED - 1] = eos

@@ -18,9 +18,7 @@ _SPAN = {"start_positions", "end_positions"}
 IGNORED = -100  # The library's and torch's ignore_index.
 
 
-def labels_for(
-    context: Context, arguments: Mapping[str, bool], kwargs: Mapping[str, Any]
-) -> dict[str, Any]:
+def labels_for(context: Context, arguments: Mapping[str, bool], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that make this class compute a loss; empty if it does not, or not repeatably."""
     if "return_loss" in arguments:  # Contrastive models: the batch labels itself.
         return {"return_loss": True}

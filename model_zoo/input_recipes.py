@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from model_zoo.input_fields import BATCH, TEXT_LENGTH, Context, attention_mask, input_ids
+from model_zoo.input_fields import BATCH, TEXT_LENGTH, Context, attention_mask, input_ids, input_values
 
 
 def _lagged_series(context: Context) -> dict[str, Any]:
@@ -63,11 +63,20 @@ def _image_pairs(context: Context) -> dict[str, Any]:
     return {"pixel_values": torch.stack([one, one.roll(4, dims=-1)], dim=1)}
 
 
+def _waveform_with_channels(context: Context) -> dict[str, Any]:
+    """Audio codecs: [batch, channels, samples]."""
+    channels = int(context.get("audio_channels", default=1))
+    return {"input_values": input_values(context).unsqueeze(1).repeat(1, channels, 1)}
+
+
 RECIPES: dict[str, Callable[[Context], dict[str, Any]]] = {
     "autoformer": _lagged_series,
+    "dac": _waveform_with_channels,
+    "encodec": _waveform_with_channels,
     "fastspeech2_conformer": _spectrogram_with_labels,
     "informer": _lagged_series,
     "lightglue": _image_pairs,
+    "mimi": _waveform_with_channels,
     "patchtsmixer": _patched_series,
     "patchtst": _patched_series,
     "time_series_transformer": _lagged_series,

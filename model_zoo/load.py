@@ -99,7 +99,7 @@ def load(
     architecture = _architecture(config, task)
     safetensors = _weights_format(folder)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would touch devices too.
         model, report = _from_pretrained(architecture, folder, safetensors)
     missing = tuple(sorted(report["missing_keys"])) + tuple(str(key) for key in report["mismatched_keys"])
     if missing and not allow_missing:
@@ -178,16 +178,19 @@ def _from_pretrained(architecture: Any, folder: Path, safetensors: bool) -> tupl
 
     from safetensors import SafetensorError
 
+    from model_zoo.quiet import quiet
+
     try:
-        model, report = architecture.from_pretrained(
-            folder,
-            use_safetensors=safetensors,
-            weights_only=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            dtype=torch.float32,
-            output_loading_info=True,
-        )
+        with quiet():
+            model, report = architecture.from_pretrained(
+                folder,
+                use_safetensors=safetensors,
+                weights_only=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
     except SafetensorError as error:
         raise LoadError(LoadReason.CORRUPT_WEIGHTS, f"the weights cannot be read: {error}") from error
     except pickle.UnpicklingError as error:

@@ -9,23 +9,22 @@ agree on (norms, biases, position tables) is the architecture's own and stays.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
-from transformers.utils import logging
+
+from model_zoo.quiet import quiet
 
 
 def save_tiny(definition: dict[str, Any], folder: Path) -> None:
     """Make the model that a table of ``models.toml`` defines and save it with safetensors."""
-    with _quiet():
+    with quiet():
         make_tiny(definition).save_pretrained(folder)
     for name in ("config.json", "generation_config.json"):
         _drop_version(folder / name)
@@ -40,31 +39,20 @@ def make_tiny(definition: dict[str, Any]) -> Any:
     model = _seeded(architecture, settings, 0)
     other = _seeded(architecture, settings, 1)
     generator = np.random.Generator(np.random.PCG64(zlib.crc32(definition["id"].encode())))
-    pairs = zip(model.named_parameters(), other.parameters(), strict=True)
+    learned = tuple(definition.get("random_buffers", ()))
     with torch.no_grad():
-        for (_, parameter), twin in pairs:
+        for parameter, twin in zip(model.parameters(), other.parameters(), strict=True):
             if not torch.equal(parameter, twin):
                 parameter.copy_(_draw(parameter.shape, generator))
+        for name, buffer in model.named_buffers():
+            if name.rpartition(".")[2] in learned:
+                buffer.copy_(_draw(buffer.shape, generator))
     return model.eval()
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the library's progress bars and its advice about real-size configurations to itself."""
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def _seeded(architecture: Any, settings: dict[str, Any], seed: int) -> Any:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would touch devices too.
         return architecture(architecture.config_class(**settings))
 
 

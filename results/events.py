@@ -161,6 +161,10 @@ Event = RunStarted | WorkerStarted | Entered | Ended | OpsRecorded | WorkerEnded
 _KINDS: Mapping[str, type[Any]] = {
     cls.kind: cls for cls in (RunStarted, WorkerStarted, Entered, Ended, OpsRecorded, WorkerEnded, RunEnded)
 }
+_DECLARED: Mapping[type[Any], tuple[tuple[str, str], ...]] = {
+    cls: tuple((field.name, str(field.type)) for field in dataclasses.fields(cls))
+    for cls in (*_KINDS.values(), OpCall)
+}
 _ENUMS: Mapping[str, type[Any]] = {"Stage": Stage, "Outcome": Outcome, "Fate": Fate, "RunState": RunState}
 
 
@@ -203,6 +207,11 @@ _PLAIN: Mapping[str, type[Any]] = {"str": str, "int": int, "bool": bool}
 
 def _typed(declared: str, name: str, value: Any) -> Any:
     """Check and convert one field; what a log holds is never taken on trust."""
+    plain = _PLAIN.get(declared)
+    if plain is not None:
+        if type(value) is not plain:
+            raise ValueError(f"{name} must be of type {declared}, not {type(value).__name__}")
+        return value
     if declared in _ENUMS:
         return _ENUMS[declared](value)
     if declared == "float":
@@ -213,9 +222,7 @@ def _typed(declared: str, name: str, value: Any) -> Any:
         return {key: _typed("str", key, item) for key, item in value.items()}
     if name == "calls":
         return tuple(OpCall(**_fields(OpCall, call)) for call in value)
-    if type(value) is not _PLAIN[declared]:
-        raise ValueError(f"{name} must be of type {declared}, not {type(value).__name__}")
-    return value
+    raise TypeError(f"no rule for fields of type {declared}")
 
 
 def _number(value: Any) -> float:
@@ -225,8 +232,7 @@ def _number(value: Any) -> float:
 
 
 def _fields(cls: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
-    declared = dataclasses.fields(cls)
-    return {f.name: _typed(str(f.type), f.name, raw[f.name]) for f in declared if f.name in raw}
+    return {name: _typed(declared, name, raw[name]) for name, declared in _DECLARED[cls] if name in raw}
 
 
 def decode(line: str) -> Record:

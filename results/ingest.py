@@ -21,6 +21,7 @@ from results.batch import Batch, ContradictionError, PlanMismatchError, text
 from results.events import EventLogError, read_lines
 from results.layout import database_path, run_folders
 from results.plan import EVENTS_DIR, Case, Plan, load_plan
+from results.schema import first_row
 from results.vocabulary import CaseKind
 from results.writer import writing
 
@@ -120,9 +121,11 @@ def _in_transaction(connection: duckdb.DuckDBPyConnection, plan: Plan, path: Pat
 def _store_log(connection: duckdb.DuckDBPyConnection, plan: Plan, path: Path, name: str) -> int:
     data = path.read_bytes()
     data = data[: data.rfind(b"\n") + 1]  # a last line without its end was torn by a death
-    known = connection.execute(
-        "SELECT records, bytes, sha256 FROM ingested_logs WHERE run = ? AND log = ?", [plan.run, name]
-    ).fetchone()
+    known = first_row(
+        connection,
+        "SELECT records, bytes, sha256 FROM ingested_logs WHERE run = ? AND log = ?",
+        [plan.run, name],
+    )
     records, size, digest = known or (0, 0, hashlib.sha256().hexdigest())
     if hashlib.sha256(data[:size]).hexdigest() != digest:
         raise ContradictionError(f"{name} is not the log that was ingested before: its beginning changed")
@@ -151,10 +154,11 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -
 
 
 def _refuse_repeats(connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    found = connection.execute(
+    found = first_row(
+        connection,
         f"SELECT b.case_id, b.attempt, b.stage, b.seq, t.log, t.seq FROM batch b "
-        f"JOIN {table} t USING (run, case_id, attempt, stage) ORDER BY b.seq LIMIT 1"
-    ).fetchone()
+        f"JOIN {table} t USING (run, case_id, attempt, stage) ORDER BY b.seq LIMIT 1",
+    )
     if found:
         case, attempt, stage, seq, log, other = found
         raise ContradictionError(
@@ -173,7 +177,7 @@ def _mark_refused(connection: duckdb.DuckDBPyConnection, run: str, log: str, why
 
 
 def _store_plan(connection: duckdb.DuckDBPyConnection, plan: Plan) -> None:
-    known = connection.execute("SELECT plan_hash FROM runs WHERE run = ?", [plan.run]).fetchone()
+    known = first_row(connection, "SELECT plan_hash FROM runs WHERE run = ?", [plan.run])
     if known:
         if known[0] != plan.hash:
             raise PlanMismatchError(
@@ -236,15 +240,17 @@ def _close(
     refused: tuple[str, ...],
 ) -> IngestReport:
     """Check that every planned case has exactly one outcome, and say how the run stands."""
-    counted = connection.execute("SELECT sum(cases) FROM v_outcomes WHERE run = ?", [plan.run]).fetchone()
+    counted = first_row(connection, "SELECT sum(cases) FROM v_outcomes WHERE run = ?", [plan.run])
     total = int(counted[0] or 0) if counted else 0
     if total != len(plan.cases):
         raise IngestError(
             f"run {plan.run!r}: {total} outcomes for {len(plan.cases)} planned cases; nothing was stored"
         )
-    row = connection.execute(
-        "SELECT state, with_result, missing, complete FROM v_completeness WHERE run = ?", [plan.run]
-    ).fetchone()
+    row = first_row(
+        connection,
+        "SELECT state, with_result, missing, complete FROM v_completeness WHERE run = ?",
+        [plan.run],
+    )
     assert row is not None
     state, with_result, missing, complete = row
     return IngestReport(

@@ -162,12 +162,15 @@ def load_plan(folder: Path) -> Plan:
     return plan
 
 
+_DECLARED = tuple(field.name for field in dataclasses.fields(Declared))
+
+
 def _case_json(case: Case) -> dict[str, Any]:
     return {
         "id": case.id,
         "kind": case.kind,
         "spec": dict(case.spec),
-        "declared": dataclasses.asdict(case.declared),
+        "declared": {name: getattr(case.declared, name) for name in _DECLARED},
     }
 
 

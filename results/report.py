@@ -10,9 +10,20 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from results.scoreboard import Scoreboard
-from results.tables import Format, Row, markdown_table, markdown_text, one_line, render, rich_table, to_json
+from results.scoreboard import FailureRow, Scoreboard
+from results.tables import (
+    CELL,
+    Format,
+    Row,
+    markdown_table,
+    markdown_text,
+    one_line,
+    render,
+    rich_table,
+    to_json,
+)
 
+_WHOLE = 2000
 _VERDICT_STYLE = {"regression": "bold red", "unexpected_pass": "yellow", "incomplete": "yellow"}
 
 
@@ -23,6 +34,7 @@ class Section:
     title: str
     columns: tuple[str, ...]
     rows: Sequence[Row]
+    limit: int = CELL
 
 
 def render_report(board: Scoreboard, form: Format, *, width: int | None = None) -> str:
@@ -45,7 +57,7 @@ def print_report(board: Scoreboard, console: Console) -> None:
         console.print(Text(one_line(board.banner), style="bold yellow"))
     for section in sections(board):
         console.print()
-        console.print(rich_table(section.rows, section.columns, title=section.title))
+        console.print(rich_table(section.rows, section.columns, title=section.title, limit=section.limit))
     console.print()
     line = Text("Verdicts: ")
     for number, (name, cases) in enumerate(board.verdicts.items()):
@@ -60,8 +72,8 @@ def sections(board: Scoreboard) -> list[Section]:
     """The tables of a report, empty ones left out."""
     found = [
         Section("Why cases have no result", ("reason", "cases"), _reasons(board)),
-        Section("Models", ("stage", "passed", "by downloads"), _stages(board)),
-        Section("Cases by outcome", ("suite", "passed", "outcomes"), _suites(board)),
+        Section(_models_title(board), ("stage", "passed", "by downloads"), _stages(board)),
+        Section("Cases by outcome", ("suite", "passed", "outcomes"), _suites(board), 500),
         Section("Operator calls on the device", ("in", "on device", "copies", "bytes moved"), _shares(board)),
         Section(
             "First gaps: operators that fell back to the CPU",
@@ -75,6 +87,13 @@ def sections(board: Scoreboard) -> list[Section]:
         ),
     ]
     return [section for section in found if section.rows]
+
+
+def _models_title(board: Scoreboard) -> str:
+    if not board.funnel:
+        return "Models"
+    first = board.funnel[0]
+    return f"Models: {first.passed.denominator} counted of {first.planned} planned"
 
 
 def _headline(board: Scoreboard) -> str:
@@ -98,14 +117,16 @@ def _footer(board: Scoreboard) -> list[str]:
 
 
 def _markdown(board: Scoreboard) -> str:
-    parts = [f"## {markdown_text(_headline(board))}\n"]
+    parts = [f"## {markdown_text(_headline(board), _WHOLE)}\n"]
     if board.banner:
-        parts.append(f"> **{markdown_text(board.banner)}**\n")
+        parts.append(f"> **{markdown_text(board.banner, _WHOLE)}**\n")
     for section in sections(board):
-        parts.append(f"### {section.title}\n\n{markdown_table(section.rows, section.columns)}")
+        parts.append(
+            f"### {section.title}\n\n{markdown_table(section.rows, section.columns, limit=section.limit)}"
+        )
     verdicts = ", ".join(f"{cases} {name}" for name, cases in board.verdicts.items())
-    parts.append(f"Verdicts: {markdown_text(verdicts)}\n")
-    parts.append("".join(f"- {markdown_text(line)}\n" for line in _footer(board)))
+    parts.append(f"Verdicts: {markdown_text(verdicts, _WHOLE)}\n")
+    parts.append("".join(f"- {markdown_text(line, _WHOLE)}\n" for line in _footer(board)))
     return "\n".join(parts)
 
 
@@ -192,8 +213,14 @@ def _failures(board: Scoreboard) -> list[Row]:
             "cases": row.cases,
             "outcome": row.outcome,
             "stage": row.stage,
-            "failure": f"{row.exception}: {row.message}" if row.message else row.exception,
+            "failure": _failure(row),
             "example": row.example_case,
         }
         for row in board.failures
     ]
+
+
+def _failure(row: FailureRow) -> str:
+    if row.message and row.exception in ("", row.outcome):
+        return row.message
+    return f"{row.exception}: {row.message}" if row.message else row.exception

@@ -6,12 +6,13 @@ simply makes them anew each time it opens the store.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
 import duckdb
 
-from results.operators import DATA_MOVEMENT
+from results.operators import ROLES
 from results.vocabulary import DEVICE_STAGES, MODEL_STAGES, OUTCOMES, CaseKind, Expectation, Stage, verdict
 
 MIGRATIONS: tuple[str, ...] = ("tables_001.sql",)
@@ -26,6 +27,17 @@ class SchemaError(RuntimeError):
     """A database that this version of the harness cannot use."""
 
 
+def first_row(
+    connection: duckdb.DuckDBPyConnection, sql: str, params: Sequence[Any] = ()
+) -> tuple[Any, ...] | None:
+    """The first row of a query, or ``None``.
+
+    All rows are fetched: since DuckDB 2 a connection refuses other work while a result is unread.
+    """
+    rows = connection.execute(sql, list(params)).fetchall()
+    return rows[0] if rows else None
+
+
 def version(connection: duckdb.DuckDBPyConnection) -> int:
     """Schema version of a database, 0 if it is empty.
 
@@ -34,7 +46,7 @@ def version(connection: duckdb.DuckDBPyConnection) -> int:
     """
     tables = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     if "schema_version" in tables:
-        row = connection.execute("SELECT max(version) FROM schema_version").fetchone()
+        row = first_row(connection, "SELECT max(version) FROM schema_version")
         return int(row[0]) if row and row[0] is not None else 0
     if tables:
         raise SchemaError("the database is not a store of this harness: it has no schema_version table")
@@ -100,14 +112,13 @@ def _fill_vocabulary(connection: duckdb.DuckDBPyConnection) -> None:
         for kind in CaseKind
         for ordinal, stage in enumerate(MODEL_STAGES if kind is CaseKind.MODEL else (Stage.TEST,))
     ]
-    movement = [(op,) for op in sorted(DATA_MOVEMENT)]
     tables: dict[str, list[tuple[Any, ...]]] = {
         "outcome_rules": outcomes,
         "verdict_rules": verdicts,
         "stage_rules": stages,
-        "data_movement_ops": movement,
+        "op_roles": list(ROLES.items()),
     }
+    connection.execute(_script("vocabulary.sql"))
     for table, rows in tables.items():
-        connection.execute(f"DELETE FROM {table}")
         marks = ", ".join("?" * len(rows[0]))
         connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)

@@ -25,13 +25,15 @@ class Rate:
     def __str__(self) -> str:
         share = self.share
         counts = f"{self.numerator:,} of {self.denominator:,}"
-        return counts if share is None else f"{counts} ({_percent(self.numerator, self.denominator)})"
+        return counts if share is None else f"{counts} ({percent(self.numerator, self.denominator)})"
 
 
-def _percent(numerator: int, denominator: int) -> str:
-    """One decimal, cut and not rounded: only all of them are 100.0%, only none of them are 0.0%."""
-    tenths = 1000 * numerator // denominator
-    return "<0.1%" if numerator and not tenths else f"{tenths / 10:.1f}%"
+def percent(numerator: int, denominator: int) -> str:
+    """One decimal; only all of them are 100.0% and only none of them are 0.0%, whatever rounding says."""
+    tenths = round(1000 * numerator / denominator)
+    if 0 < numerator < denominator:
+        tenths = min(max(tenths, 1), 999)
+    return f"{tenths / 10:.1f}%"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def normalise(message: str) -> str:
-    """Take out of a message what differs between two equal failures; doing so twice changes nothing."""
+    """Take out of the head of a message what differs between two equal failures."""
     text = message[:LIMIT]
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)

@@ -61,27 +61,27 @@ def render(
     return buffer.getvalue()
 
 
-def rich_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "") -> Table:
+def rich_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "", limit: int = CELL) -> Table:
     """A table for a rich console; numbers stand to the right."""
     table = Table(title=Text(title) if title else None, title_justify="left", header_style="bold")
     for name in columns:
         numeric = bool(rows) and all(isinstance(row[name], int | float) for row in rows)
-        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
     for row in rows:
-        table.add_row(*(Text(shown(row[name])) for name in columns))
+        table.add_row(*(Text(shown(row[name], limit)) for name in columns))
     return table
 
 
-def markdown_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
+def markdown_table(rows: Sequence[Row], columns: Sequence[str], *, limit: int = CELL) -> str:
     """A GitHub table."""
     lines = [columns, ["---"] * len(columns)]
-    lines += [[markdown_text(row[name]) for name in columns] for row in rows]
+    lines += [[markdown_text(row[name], limit) for name in columns] for row in rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def markdown_text(value: Any) -> str:
+def markdown_text(value: Any, limit: int = CELL) -> str:
     """A value as Markdown text in which nothing is markup."""
-    return shown(value).translate(_MARKDOWN)
+    return shown(value, limit).translate(_MARKDOWN)
 
 
 def shown(value: Any, limit: int = CELL) -> str:
@@ -90,6 +90,8 @@ def shown(value: Any, limit: int = CELL) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):

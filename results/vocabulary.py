@@ -187,3 +187,61 @@ def case_outcome(stages: Mapping[Stage, Outcome], planned: tuple[Stage, ...]) ->
         if outcome is not Outcome.PASSED:
             return outcome, stage
     return Outcome.PASSED, planned[-1]
+
+
+class Category(StrEnum):
+    """Why a case is not expected to pass; a closed list, so that reasons can be counted."""
+
+    NO_NATIVE_LOWERING = "no_native_lowering"
+    COMPOSITE_COMPLIANCE = "composite_compliance"
+    SPARSE = "sparse"
+    NESTED_TENSOR = "nested_tensor"
+    FORWARD_AD = "forward_ad"
+    ATTENTION_MASK = "attention_mask"
+    PER_CHANNEL_QUANTIZATION = "per_channel_quantization"
+    NEG_CONJ_VIEW = "neg_conj_view"
+    SIGNAL_WINDOW = "signal_window"
+    UPSAMPLE = "upsample"
+    DYNAMIC_SHAPES = "dynamic_shapes"
+    CUDA_GRAPHS = "cuda_graphs"
+    NCCL = "nccl"
+    CUDA_DYNAMO = "cuda_dynamo"
+    DTYPE = "dtype"
+    NUMERICS = "numerics"
+    ERROR_MESSAGE = "error_message"
+    MEMORY = "memory"
+    SLOW = "slow"
+    CRASH = "crash"
+    FLAKY = "flaky"
+    UPSTREAM_BUG = "upstream_bug"
+    DEVICE_BUG = "device_bug"
+    HARNESS_GAP = "harness_gap"
+
+
+CATEGORIES: Mapping[Category, str] = {
+    Category.NO_NATIVE_LOWERING: "The compiler stack has no native form of the operator.",
+    Category.COMPOSITE_COMPLIANCE: "A composite operator is not decomposed as upstream asks.",
+    Category.SPARSE: "It needs sparse tensors.",
+    Category.NESTED_TENSOR: "It needs nested tensors.",
+    Category.FORWARD_AD: "It needs forward-mode differentiation.",
+    Category.ATTENTION_MASK: "It needs an arbitrary attention mask; none and causal work.",
+    Category.PER_CHANNEL_QUANTIZATION: "It needs per-channel quantisation.",
+    Category.NEG_CONJ_VIEW: "It needs negative or conjugate view bits.",
+    Category.SIGNAL_WINDOW: "It needs torch.signal windows.",
+    Category.UPSAMPLE: "It needs bilinear or bicubic upsampling.",
+    Category.DYNAMIC_SHAPES: "It needs dynamic or symbolic shapes.",
+    Category.CUDA_GRAPHS: "It needs CUDA graphs.",
+    Category.NCCL: "It needs a collective that only NCCL has.",
+    Category.CUDA_DYNAMO: "It takes a path of Dynamo that only CUDA has.",
+    Category.DTYPE: "The device does not have the dtype.",
+    Category.NUMERICS: "The result differs within what the device promises.",
+    Category.ERROR_MESSAGE: "It fails as it should, in other words than upstream's.",
+    Category.MEMORY: "It asks for more memory than there is.",
+    Category.SLOW: "It takes longer than it is worth.",
+    Category.CRASH: "It ends the process.",
+    Category.FLAKY: "It comes out differently on equal inputs.",
+    Category.UPSTREAM_BUG: "PyTorch or the model is at fault.",
+    Category.DEVICE_BUG: "A known fault of the device, to be fixed.",
+    Category.HARNESS_GAP: "The harness cannot judge it yet.",
+}
+"""What each category says, for a reader of the audit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from results.events import OpCall
 from results.vocabulary import Outcome
@@ -28,7 +28,7 @@ class Recorder(Protocol):
 class TestedDevice(Protocol):
     """A device under test, as a suite sees it."""
 
-    __test__ = False
+    __test__: ClassVar[bool] = False  # pytest, this is not a test class
 
     name: str
     """Torch device type, e.g. ``neuron``."""

@@ -38,22 +38,32 @@ class Description:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompileFacts:
-    """What a compile backend says it did since the last reset; zeros where it cannot tell."""
+    """What a compile backend says it did since the last reset; nothing where it cannot tell.
+
+    Attributes:
+        graphs: graphs captured and compiled.
+        executions: how often compiled graphs ran.
+        seconds: spent in lowering and compiling.
+        calls: ops that ran inside compiled graphs; they pass no dispatcher and are not counted there.
+    """
 
     graphs: int = 0
-    ops: int = 0
     executions: int = 0
     seconds: float = 0.0
+    calls: tuple[OpCall, ...] = ()
 
 
 class Device(Protocol):
     """A device adapter. It extends what suites see (:class:`suites.device.TestedDevice`)."""
 
-    __test__ = False
+    __test__: ClassVar[bool] = False
 
     name: str
     compile_backend: str
-    compile_options: Mapping[str, Any]
+
+    @property
+    def compile_options(self) -> Mapping[str, Any]:
+        """Keyword arguments for ``torch.compile`` beside the backend."""
 
     def describe(self) -> Description:
         """Look at the device; never raises for one that is merely absent."""
@@ -109,7 +119,7 @@ EXACT = Tolerance(0.0, 0.0)
 class TorchDevice:
     """What any ``torch.accelerator`` device has in common; adapters override what they know better."""
 
-    __test__ = False
+    __test__: ClassVar[bool] = False
 
     name: str = ""
     compile_backend: str = "inductor"

@@ -60,9 +60,9 @@ class NeuronDevice(TorchDevice):
     def classify(self, error: BaseException) -> Outcome:
         """An operator the compiler cannot lower is the device's documented limit, not a failure."""
         if not is_real():
-            from torchneuron_backend.compiler import UnsupportedOperatorError
+            from torchneuron_backend.compiler import UnsupportedOperatorError, find_compiler_error
 
-            if _caused_by(error, UnsupportedOperatorError):
+            if isinstance(find_compiler_error(error), UnsupportedOperatorError):
                 return Outcome.UNSUPPORTED
         return super().classify(error)
 
@@ -75,9 +75,14 @@ class NeuronDevice(TorchDevice):
         metrics = compiler.get_dynamo_metrics()
         facts = CompileFacts(
             graphs=metrics["graphs_compiled"],
-            ops=metrics["ops_compiled"],
             executions=metrics["executions"],
-            seconds=metrics["compile_seconds"],
+            seconds=metrics["lowering_seconds"] + metrics["compile_seconds"],
+            calls=merge(
+                [
+                    OpCall(called=op.operator, executed=op.operator, dtype=op.dtype, device_calls=op.calls)
+                    for op in compiler.compiled_ops()
+                ]
+            ),
         )
         if reset:
             compiler.reset_dynamo_metrics()
@@ -86,17 +91,6 @@ class NeuronDevice(TorchDevice):
     def environment(self) -> Mapping[str, str]:
         """Make upstream's device-generic tests instantiate for the renamed PrivateUse1 device."""
         return {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}
-
-
-def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Look through the wrappers Dynamo puts around a backend's exception."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, kind):
-            return True
-        seen.add(id(error))
-        error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
-    return False
 
 
 class _CountersRecorder:

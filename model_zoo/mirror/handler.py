@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
@@ -15,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 from model_zoo.mirror import documents
 from model_zoo.mirror.faults import Fault, Faults
 from model_zoo.mirror.files import send_file
-from model_zoo.mirror.repository import MirrorDirectory, Repository
+from model_zoo.mirror.repository import MirrorDirectory, MirrorError, Repository
 
 _BODY_LIMIT = 2**20  # Of a request; the largest the client sends here is a list of paths.
 
@@ -28,6 +29,15 @@ class ApiError(Exception):
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.headers = status, code, message, headers or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client asked: method, path with query, and the ``Range`` header ("" for none)."""
+
+    method: str
+    path: str
+    range: str
 
 
 class HubRequestHandler(BaseHTTPRequestHandler):
@@ -63,6 +73,8 @@ class HubRequestHandler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         url = urlsplit(self.path)
         faults: Faults = self.server.faults  # type: ignore[attr-defined]
+        request = Request(self.command, self.path, self.headers.get("Range", ""))
+        self.server.requests.append(request)  # type: ignore[attr-defined]
         fault = faults.take(self.command, url.path) or Fault()
         try:
             self._body = self._read_body()
@@ -74,6 +86,8 @@ class HubRequestHandler(BaseHTTPRequestHandler):
             self._send_error(error)
         except documents.BadQueryError as error:
             self._send_error(ApiError(400, "", str(error)))
+        except MirrorError as error:
+            self._send_error(ApiError(500, "", str(error)))
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # The client went away; there is nobody to answer.
 
@@ -147,10 +161,14 @@ class HubRequestHandler(BaseHTTPRequestHandler):
         self._send_json({"type": "user", "name": "mirror-user", "orgs": [], "auth": {"type": "access_token"}})
 
     def _send_paths(self, repo: Repository) -> None:
+        text = self._body.decode("utf-8", "replace")
         if "json" in self.headers.get("Content-Type", ""):
-            wanted = json.loads(self._body or b"{}").get("paths", [])
+            try:
+                wanted = list(json.loads(text)["paths"])
+            except (ValueError, KeyError, TypeError):
+                raise ApiError(400, "", "The body must be an object with a list of paths.") from None
         else:
-            wanted = parse_qs(self._body.decode("utf-8", "replace")).get("paths", [])
+            wanted = parse_qs(text).get("paths", [])
         self._send_json([documents.file_document(repo, name) for name in wanted if name in repo.files])
 
     def _send_file(self, repo: Repository, rest: list[str], fault: Fault) -> None:

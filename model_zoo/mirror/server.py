@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from model_zoo.mirror.faults import Faults
-from model_zoo.mirror.handler import HubRequestHandler
+from model_zoo.mirror.handler import HubRequestHandler, Request
 from model_zoo.mirror.repository import MirrorDirectory
 
 PAGE_SIZE = 1000  # The Hub's largest page of a listing.
+REMEMBERED = 10_000
 
 
 class _Server(ThreadingHTTPServer):
@@ -20,6 +22,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
     directory: MirrorDirectory
     faults: Faults
+    requests: deque[Request]
     page_size: int
     quiet: bool
 
@@ -33,6 +36,10 @@ class MirrorServer:
         port: 0 picks a free one.
         page_size: most entries of one page of a listing.
         quiet: False prints a line per request to standard error.
+
+    Attributes:
+        faults: failures to answer with, for tests of clients.
+        requests: the last requests, oldest first, for the same.
 
     Raises:
         MirrorError: the directory does not exist.
@@ -49,10 +56,12 @@ class MirrorServer:
         quiet: bool = True,
     ) -> None:
         self.faults = Faults()
+        self.requests: deque[Request] = deque(maxlen=REMEMBERED)
         mirrored = MirrorDirectory(Path(directory))
         self._server = _Server((host, port), HubRequestHandler)
         self._server.directory = mirrored
         self._server.faults = self.faults
+        self._server.requests = self.requests
         self._server.page_size = page_size
         self._server.quiet = quiet
         self._host = host

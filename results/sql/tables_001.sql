@@ -144,9 +144,3 @@ CREATE TABLE ingested_logs (
     refused VARCHAR NOT NULL,            -- '' or why its other records were not taken
     PRIMARY KEY (run, log)
 );
-
--- The vocabulary, copied from results/vocabulary.py each time a writer opens the store.
-CREATE TABLE outcome_rules (outcome VARCHAR, ordinal INTEGER, meaning VARCHAR, counts BOOLEAN, gates BOOLEAN);
-CREATE TABLE verdict_rules (outcome VARCHAR, expectation VARCHAR, verdict VARCHAR);
-CREATE TABLE stage_rules (kind VARCHAR, stage VARCHAR, ordinal INTEGER, on_device BOOLEAN);
-CREATE TABLE data_movement_ops (op VARCHAR);

@@ -1,17 +1,20 @@
--- Op calls of the attempts that count. Data movement (results/operators.py) is marked, not hidden.
+-- Op calls of the attempts that count. What does not compute (results/operators.py) is marked, not
+-- hidden; an op that should only view and yet ran on the CPU had to be computed there.
 CREATE OR REPLACE VIEW v_op_calls AS
 SELECT
     o.run, o.case_id, p.kind, o.stage, o.called, o.executed, o.dtype,
-    m.op IS NOT NULL AS data_movement,
+    coalesce(m.role, 'compute') AS role,
+    coalesce(m.role, 'compute') = 'movement' AS data_movement,
+    coalesce(m.role, 'compute') = 'compute' OR (m.role = 'metadata' AND o.fallback_calls > 0) AS computes,
     o.device_calls, o.fallback_calls, o.device_ns, o.fallback_ns, o.bytes_moved
 FROM op_calls o
 JOIN planned p USING (run, case_id)
 JOIN v_attempts a ON a.run = o.run AND a.case_id = o.case_id AND a.attempt = o.attempt
-LEFT JOIN data_movement_ops m ON m.op = o.executed;
+LEFT JOIN op_roles m ON m.op = o.executed;
 
 CREATE OR REPLACE VIEW v_ops AS
 SELECT
-    run, called, executed, dtype, data_movement,
+    run, called, executed, dtype, role, data_movement,
     sum(device_calls)::BIGINT AS device_calls,
     sum(fallback_calls)::BIGINT AS fallback_calls,
     sum(device_ns)::BIGINT AS device_ns,
@@ -22,13 +25,13 @@ SELECT
 FROM v_op_calls
 GROUP BY ALL;
 
--- Shares are of calls to computing ops: copies between host and device would flatter them.
+-- Shares are of calls to computing ops: copies, allocations and views would flatter them.
 CREATE OR REPLACE VIEW v_device_share AS
 WITH sums AS (
     SELECT
         run, kind,
-        coalesce(sum(device_calls) FILTER (NOT data_movement), 0)::BIGINT AS device,
-        coalesce(sum(fallback_calls) FILTER (NOT data_movement), 0)::BIGINT AS fallback,
+        coalesce(sum(device_calls) FILTER (computes), 0)::BIGINT AS device,
+        coalesce(sum(fallback_calls) FILTER (computes), 0)::BIGINT AS fallback,
         coalesce(sum(device_calls + fallback_calls) FILTER (data_movement), 0)::BIGINT AS movement,
         sum(bytes_moved)::BIGINT AS bytes
     FROM v_op_calls
@@ -45,7 +48,7 @@ CREATE OR REPLACE VIEW v_op_routes AS
 WITH per_op AS (
     SELECT run, called, sum(device_calls) > 0 AS device, sum(fallback_calls) > 0 AS fallback
     FROM v_op_calls
-    WHERE NOT data_movement
+    WHERE computes
     GROUP BY run, called
 )
 SELECT
@@ -64,7 +67,7 @@ WITH hits AS (
         run, called AS op, case_id, kind, list(DISTINCT dtype) AS dtypes, list(DISTINCT executed) AS executed,
         sum(fallback_calls) AS calls, sum(fallback_ns) AS ns, sum(bytes_moved) AS bytes
     FROM v_op_calls
-    WHERE fallback_calls > 0 AND NOT data_movement
+    WHERE fallback_calls > 0 AND computes
     GROUP BY run, called, case_id, kind
 ), ranked AS (
     SELECT

@@ -1,4 +1,4 @@
--- One row a model, with a column for each stage. Shares leave out data movement, as everywhere.
+-- One row a model, with a column for each stage. Shares are of calls to computing ops, as everywhere.
 CREATE OR REPLACE VIEW v_models AS
 WITH stages AS (
     SELECT
@@ -14,10 +14,10 @@ WITH stages AS (
 ), calls AS (
     SELECT
         run, case_id,
-        coalesce(sum(device_calls) FILTER (NOT data_movement), 0)::BIGINT AS device_calls,
-        coalesce(sum(fallback_calls) FILTER (NOT data_movement), 0)::BIGINT AS fallback_calls,
+        coalesce(sum(device_calls) FILTER (computes), 0)::BIGINT AS device_calls,
+        coalesce(sum(fallback_calls) FILTER (computes), 0)::BIGINT AS fallback_calls,
         list_sort(coalesce(
-            list(DISTINCT called) FILTER (fallback_calls > 0 AND NOT data_movement), []
+            list(DISTINCT called) FILTER (fallback_calls > 0 AND computes), []
         )) AS fallback_ops
     FROM v_op_calls
     WHERE kind = 'model'

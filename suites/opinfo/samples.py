@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 import torch
 
-from suites.opinfo.selection import Traits
+from suites.opinfo.traits import Traits
 
 SAMPLES = 20
 """Most samples that a case runs."""
@@ -25,19 +25,29 @@ POOL = 100
 """Samples generated to choose from; op_db has up to 1,440 for one operator, the simplest first."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Call:
     """The arguments of one call of an operator."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
+    def tensors(self) -> list[torch.Tensor]:
+        """Every tensor among the arguments, in order."""
+        return list(_tensors((self.args, self.kwargs)))
 
-def seed_everything(seed: int) -> None:
-    """Seed every generator that samples and operators draw from, on every device."""
-    torch.manual_seed(seed)
+
+def seed_everything(seed: int, device: str = "cpu") -> None:
+    """Seed every generator that samples, or an operator on this device, draw from.
+
+    Not by ``torch.manual_seed``: for each backend that is not in use it formats the whole call
+    stack, milliseconds at a time, and keeps it for good.
+    """
+    torch.default_generator.manual_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed % 2**32)
+    if device != "cpu":
+        torch.get_device_module(device).manual_seed_all(seed)
 
 
 def generate(info: Any, dtype: torch.dtype, seed: int) -> list[Call]:
@@ -112,13 +122,12 @@ class _Mover:
         return self._storages[key]
 
 
-def tensors_of(value: Any) -> Iterator[torch.Tensor]:
-    """Every tensor in a tree of arguments, in order."""
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from tensors_of(item)
+            yield from _tensors(item)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from tensors_of(item)
+            yield from _tensors(item)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 ALL = "all"
 FIRST = "first"
@@ -93,43 +91,3 @@ def check_names(names: Sequence[str], known: Collection[str], where: str) -> Non
         near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
         hints.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
     raise SelectionError(f"{where}: the installed torch has no operator {', '.join(hints)}")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Traits:
-    """What op_db does not say of an operator and a comparison needs to know.
-
-    Attributes:
-        uncompared: operator → why its values cannot be compared (random, uninitialised).
-        random_with: operator → argument that, if given and true, makes it random.
-        factories: operators that are given the device where a sample names none.
-        cpu_arguments: operator → positions among ``args`` that must stay on the CPU.
-    """
-
-    uncompared: Mapping[str, str]
-    random_with: Mapping[str, str]
-    factories: frozenset[str]
-    cpu_arguments: Mapping[str, tuple[int, ...]]
-
-    def names(self) -> list[str]:
-        """Every operator mentioned."""
-        return [*self.uncompared, *self.random_with, *sorted(self.factories), *self.cpu_arguments]
-
-    def why_uncompared(self, op: str, kwargs: Mapping[str, Any]) -> str:
-        """Why the values of one call cannot be compared; ``""`` if they can."""
-        argument = self.random_with.get(op)
-        if argument is not None and kwargs.get(argument):
-            return f"random with {argument}"
-        return self.uncompared.get(op, "")
-
-
-@cache
-def load_traits() -> Traits:
-    """Read the traits that come with the package."""
-    raw: dict[str, Any] = tomllib.loads(resources.files("suites.opinfo").joinpath("traits.toml").read_text())
-    return Traits(
-        uncompared={op: reason for reason, ops in raw["uncompared"].items() for op in ops},
-        random_with=raw["random_with"],
-        factories=frozenset(raw["factories"]["ops"]),
-        cpu_arguments={op: tuple(places) for op, places in raw["cpu_arguments"].items()},
-    )

@@ -23,7 +23,13 @@ def test_parts_add_up_and_stay_within_one_of_their_share(total: int, weights: li
 
 def test_equal_runs_are_attributed_exactly() -> None:
     measured = [
-        OpCall(called="aten::add.out", executed="aten::add.out", dtype="float32", fallback_calls=5, fallback_ns=50)
+        OpCall(
+            called="aten::add.out",
+            executed="aten::add.out",
+            dtype="float32",
+            fallback_calls=5,
+            fallback_ns=50,
+        )
     ]
     paired = [
         OpCall(called="aten::add.Tensor", executed="aten::add.out", dtype="float32", fallback_calls=3),

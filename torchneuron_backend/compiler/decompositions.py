@@ -1,4 +1,4 @@
-"""What PyTorch takes apart before lowering. What it cannot is in `rewrites`."""
+"""What is taken apart before lowering: by PyTorch's decompositions, and by ours where those do not do."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from .rewrites import REWRITES
+
 
 @functools.cache
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Decompositions by overload, for ``make_fx``."""
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-    return dict(get_decomposition_table())
+    table = dict(get_decomposition_table())
+    for overload, rewrite in REWRITES.items():
+        table[overload] = _first_of(rewrite, table.get(overload))
+    return table
+
+
+def _first_of(rewrite: Callable[..., Any], other: Callable[..., Any] | None) -> Callable[..., Any]:
+    """``rewrite``, or where it answers NotImplemented, ``other``; None leaves the operator to the compiler."""
+
+    def computed(*args: Any, **kwargs: Any) -> Any:
+        result = rewrite(*args, **kwargs)
+        return other(*args, **kwargs) if result is NotImplemented and other is not None else result
+
+    return computed

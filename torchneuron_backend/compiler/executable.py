@@ -16,6 +16,9 @@ from torch.utils import dlpack
 
 from .errors import ExecutableError
 
+# XLA announces its devices on stderr unless told before it is loaded.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
 # By process id, and never removed: to destroy a parent's client in its child would wait for threads that are not there.
 _clients: dict[int, Any] = {}
 _lock = threading.Lock()
@@ -33,8 +36,6 @@ os.register_at_fork(after_in_child=_new_lock)
 def _client() -> Any:
     with _lock:
         if os.getpid() not in _clients:
-            # XLA announces its devices on stderr unless told before it is loaded.
-            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
             from jaxlib import xla_client
 
             _clients[os.getpid()] = xla_client.make_cpu_client(asynchronous=False)

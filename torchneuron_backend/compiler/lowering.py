@@ -18,7 +18,6 @@ from . import isolate
 from .decompositions import decomposition_table
 from .errors import LoweringError, UnsupportedOperatorError
 from .graph import operator_name
-from .rewrites import REWRITES
 
 # Lowering a whole tiny transformer takes well under a second; a large one stays within this by far.
 TIMEOUT_S = 600.0
@@ -34,6 +33,7 @@ def lower(module: GraphModule) -> str:
 
     Raises UnsupportedOperatorError with the overloads at fault, or LoweringError where none can be named.
     """
+    preload()
     try:
         return str(isolate.call(lower_here, module, timeout_s=TIMEOUT_S))
     except (isolate.ChildFailedError, isolate.ChildDiedError, isolate.ChildTimeoutError) as error:
@@ -46,6 +46,16 @@ def lower(module: GraphModule) -> str:
     )
 
 
+def preload() -> None:
+    """Import what lowering needs, so that every forked child finds it there. Starts no thread and no PJRT client."""
+    import jaxlib.xla_client
+    import torch_mlir.dialects.torch
+    import torch_mlir.extras.fx_importer
+    import torch_mlir.passmanager  # noqa: F401
+
+    decomposition_table()
+
+
 def lower_here(module: GraphModule) -> str:
     """As :func:`lower`, in this process, raising whatever the compiler raises - or taking the process down."""
     return to_stablehlo(decompose(module))
@@ -53,6 +63,9 @@ def lower_here(module: GraphModule) -> str:
 
 class RandomOperatorError(LoweringError):
     """The graph draws random numbers: an executable has no access to the device's generator."""
+
+
+_VIEWS = {torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default}
 
 
 class _OnHost(Interpreter):
@@ -64,9 +77,9 @@ class _OnHost(Interpreter):
             names = {argument.name for argument in target._schema.arguments}
             if "device" in names and "pin_memory" in names:
                 kwargs = {**kwargs, "device": torch.device("cpu"), "pin_memory": None}
-            rewrite = REWRITES.get(target)
-            if rewrite is not None:
-                return rewrite(*args, **kwargs)
+        if target in _VIEWS:
+            # Strides of what is computed on the way may differ from those the graph was traced with.
+            return args[0].reshape(args[1])
         return super().call_function(target, args, kwargs)
 
 
@@ -139,12 +152,36 @@ def to_stablehlo(module: GraphModule) -> str:
     context = ir.Context()
     context.enable_multithreading(False)
     torch_dialect.register_dialect(context)
-    importer = FxImporter(context=context)
+    importer = FxImporter(context=context, hooks=_literal_hooks())
     importer.import_stateless_graph(module.graph)
     with context:
         for pipeline in _PIPELINES:
             PassManager.parse(pipeline).run(importer.module.operation)
     return str(importer.module)
+
+
+@functools.cache
+def _literal_hooks() -> Any:
+    """Constants in the text itself: XLA does not read the resource blobs that Torch-MLIR would put them in."""
+    import ml_dtypes
+    import torch_mlir.extras.fx_importer as importer
+    from torch_mlir import ir
+
+    class DenseLiterals(importer.FxImporterHooks):  # type: ignore[misc]
+        def resolve_literal(self, gni: Any, literal: Any, info: Any) -> Any:
+            if not isinstance(literal, torch.Tensor) or literal.numel() == 0:
+                return None
+            plain = literal.detach().contiguous().cpu()
+            if plain.dtype == torch.bfloat16:
+                array = plain.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+            else:
+                array = plain.numpy()
+            element = importer.TORCH_DTYPE_TO_MLIR_TYPE[plain.dtype]()
+            value = ir.DenseElementsAttr.get(array, type=element, shape=list(plain.shape))
+            result = gni._cc.tensor_to_vtensor_type(plain)
+            return ir.Operation.create("torch.vtensor.literal", results=[result], attributes={"value": value}).result
+
+    return DenseLiterals()
 
 
 def find_unsupported(module: GraphModule) -> dict[str, str]:

@@ -12,9 +12,9 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
     """A host tensor with the values of ``tensor``, sharing its memory where the device lets us see it."""
     if tensor.device.type == "cpu":
         return tensor
-    import torchneuron_backend
+    from torchneuron_backend.memory import host_alias
 
-    return torchneuron_backend.host_alias(tensor.detach())
+    return host_alias(tensor.detach())
 
 
 def to_device(tensor: torch.Tensor, spec: ResultSpec) -> torch.Tensor:
@@ -22,9 +22,9 @@ def to_device(tensor: torch.Tensor, spec: ResultSpec) -> torch.Tensor:
     tensor = _with_strides(tensor, spec)
     if spec.device.type == "cpu":
         return tensor
-    import torchneuron_backend
+    from torchneuron_backend.memory import adopt
 
-    return torchneuron_backend.adopt(tensor, spec.device.index or 0)
+    return adopt(tensor, spec.device.index or 0)
 
 
 def _with_strides(tensor: torch.Tensor, spec: ResultSpec) -> torch.Tensor:

@@ -3,6 +3,7 @@
 // Device memory: a caching allocator per device, with books, and a limit that makes out-of-memory real.
 
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Storage.h>
 
 #include <cstddef>
 

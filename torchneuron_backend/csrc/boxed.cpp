@@ -1,7 +1,7 @@
 #include "boxed.h"
 
-#include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
@@ -69,6 +69,40 @@ bool on_neuron(const at::Tensor& tensor) {
   return tensor.device().type() == kNeuron;
 }
 
+// Where in a list something is, by its address. Calls have a handful of tensors, optimizers' calls thousands:
+// few are searched in order, many by hash.
+class Positions {
+ public:
+  std::optional<size_t> find(const void* key) const {
+    if (!hashed_.empty()) {
+      const auto found = hashed_.find(key);
+      return found == hashed_.end() ? std::nullopt : std::optional(found->second);
+    }
+    for (const auto& [other, position] : few_) {
+      if (other == key) {
+        return position;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void insert(const void* key, size_t position) {
+    if (hashed_.empty() && few_.size() < kFew) {
+      few_.emplace_back(key, position);
+      return;
+    }
+    if (hashed_.empty()) {
+      hashed_.insert(few_.begin(), few_.end());
+    }
+    hashed_.emplace(key, position);
+  }
+
+ private:
+  static constexpr size_t kFew = 12;
+  c10::SmallVector<std::pair<const void*, size_t>, kFew> few_;
+  std::unordered_map<const void*, size_t> hashed_;
+};
+
 // One call of one operator: its arguments carried to the host, and its results carried back.
 class HostCall {
  public:
@@ -125,6 +159,12 @@ class HostCall {
     at::Tensor device;
     at::Tensor host;
     bool written;
+  };
+
+  // One storage, as the device and as the host knows it.
+  struct Sides {
+    c10::Storage device;
+    c10::Storage host;
   };
 
   void look_at_arguments() {
@@ -226,16 +266,15 @@ class HostCall {
     if (!tensor.defined() || !on_neuron(tensor)) {
       return tensor;
     }
-    for (auto& moved : moved_) {
-      if (moved.device.is_same(tensor)) {
-        moved.written |= written;
-        return moved.host;
-      }
+    if (const auto seen = seen_.find(tensor.unsafeGetTensorImpl())) {
+      moved_[*seen].written |= written;
+      return moved_[*seen].host;
     }
     at::Tensor host = alias_on_host(tensor, host_storage_of(tensor));
     if (copying_) {
       host = copied(host);
     }
+    seen_.insert(tensor.unsafeGetTensorImpl(), moved_.size());
     moved_.push_back({tensor, host, written});
     return host;
   }
@@ -243,19 +282,19 @@ class HostCall {
   // Tensors that share a storage on the device share one on the host, so overlap checks see what they should.
   const c10::Storage& host_storage_of(const at::Tensor& tensor) {
     const c10::Storage& storage = tensor.storage();
-    for (auto& [device, host] : storages_) {
-      if (device.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl()) {
-        return host;
-      }
+    if (const auto at = by_device_storage_.find(storage.unsafeGetStorageImpl())) {
+      return storages_[*at].host;
     }
-    storages_.emplace_back(storage, host_storage_over(storage, /*keep_alive=*/false));
-    return storages_.back().second;
+    remember(storage, host_storage_over(storage, /*keep_alive=*/false));
+    return storages_.back().host;
   }
 
   at::Tensor copied(const at::Tensor& alias) {
     bytes_moved_ += alias.numel() * alias.itemsize();
     at::Tensor copy = alias.clone(at::MemoryFormat::Preserve);
-    copy.unsafeGetTensorImpl()->set_wrapped_number(alias.unsafeGetTensorImpl()->is_wrapped_number());
+    if (alias.unsafeGetTensorImpl()->is_wrapped_number()) {
+      copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    }
     return copy;
   }
 
@@ -287,9 +326,7 @@ class HostCall {
   }
 
   bool is_alias_of_an_argument(const c10::Storage& host_storage) const {
-    return std::any_of(storages_.begin(), storages_.end(), [&](const auto& pair) {
-      return pair.second.unsafeGetStorageImpl() == host_storage.unsafeGetStorageImpl();
-    });
+    return by_host_storage_.find(host_storage.unsafeGetStorageImpl()).has_value();
   }
 
   void carry_result(IValue& value) {
@@ -311,9 +348,9 @@ class HostCall {
     if (!host.defined() || !host.device().is_cpu()) {
       return host;
     }
-    for (auto& moved : moved_) {
-      if (moved.host.is_same(host)) {
-        return moved.device;
+    for (size_t i = 0; i < std::min<size_t>(moved_.size(), 8); ++i) {
+      if (moved_[i].host.is_same(host)) {
+        return moved_[i].device;
       }
     }
     if (copying_) {
@@ -335,13 +372,17 @@ class HostCall {
 
   // The device storage for a host storage: the argument's own when the result is a view of one.
   c10::Storage adopted(const c10::Storage& host_storage) {
-    for (auto& [device, host] : storages_) {
-      if (host.unsafeGetStorageImpl() == host_storage.unsafeGetStorageImpl()) {
-        return device;
-      }
+    if (const auto at = by_host_storage_.find(host_storage.unsafeGetStorageImpl())) {
+      return storages_[*at].device;
     }
-    storages_.emplace_back(adopt_storage(host_storage, *device_), host_storage);
-    return storages_.back().first;
+    remember(adopt_storage(host_storage, *device_), host_storage);
+    return storages_.back().device;
+  }
+
+  void remember(c10::Storage device, c10::Storage host) {
+    by_device_storage_.insert(device.unsafeGetStorageImpl(), storages_.size());
+    by_host_storage_.insert(host.unsafeGetStorageImpl(), storages_.size());
+    storages_.push_back({std::move(device), std::move(host)});
   }
 
   OpPlan& plan_;
@@ -354,7 +395,9 @@ class HostCall {
   uint64_t bytes_moved_ = 0;
   c10::SmallVector<IValue, 8> saved_;
   c10::SmallVector<Moved, 6> moved_;
-  c10::SmallVector<std::pair<c10::Storage, c10::Storage>, 6> storages_;  // device, host
+  c10::SmallVector<Sides, 6> storages_;
+  Positions seen_;  // of a device TensorImpl in moved_
+  Positions by_device_storage_, by_host_storage_;  // of a StorageImpl in storages_
 };
 
 struct Plans {

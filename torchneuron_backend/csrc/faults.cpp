@@ -1,6 +1,7 @@
 #include "faults.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/rand_like.h>
 #include <c10/util/Exception.h>

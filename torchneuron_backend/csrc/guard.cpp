@@ -54,6 +54,16 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   DeviceIndex deviceCount() const noexcept override { return device_count(); }
 
+  // What a NeuronCore computes in. Other dtypes work, by the fallback.
+  c10::DeviceCapability getDeviceCapability(Device) const override {
+    c10::DeviceCapability capability;
+    capability.capability_data.capability_bits = 0;
+    auto& supported = capability.capability_data.supported_scalar_types;
+    supported.has_BFloat16 = supported.has_Float = supported.has_Half = supported.has_Bool = true;
+    supported.has_Byte = supported.has_Char = supported.has_Short = supported.has_Int = supported.has_Long = true;
+    return capability;
+  }
+
   Stream getStream(Device device) const override {
     device = checked(device);
     return Stream(Stream::UNSAFE, device, current_streams[static_cast<size_t>(device.index())]);

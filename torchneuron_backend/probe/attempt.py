@@ -82,9 +82,10 @@ def _work(examples: list[Call], emit: Callable[[str, Any], None]) -> None:
 
 def _try_call(call: Call, enter: Callable[[str], None]) -> Outcome:
     enter("tracing")
-    expected = _tensors(call.overload(*_cloned(call.args), **_cloned(call.kwargs)))
+    returned = call.overload(*_cloned(call.args), **_cloned(call.kwargs))
+    expected = _tensors(returned)
     try:
-        graph, inputs = _graph_of(call, expected)
+        graph, inputs = _graph_of(call, returned)
         graph = decompose(graph)
     except Exception as error:  # noqa: BLE001 - every refusal to trace is an answer
         return _untraceable(error)
@@ -108,10 +109,11 @@ def _cloned(value: Any) -> Any:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    return [item for item in tree_flatten(value)[0] if isinstance(item, torch.Tensor)]
+    """The tensors of a result that hold anything: an empty one leaves nothing to compute."""
+    return [item for item in tree_flatten(value)[0] if isinstance(item, torch.Tensor) and item.numel()]
 
 
-def _graph_of(call: Call, expected: list[torch.Tensor]) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
+def _graph_of(call: Call, returned: Any) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
     """A graph of this one call, with its tensors as placeholders, and those tensors."""
     leaves, structure = tree_flatten((call.args, call.kwargs))
     graph = torch.fx.Graph()
@@ -124,10 +126,7 @@ def _graph_of(call: Call, expected: list[torch.Tensor]) -> tuple[torch.fx.GraphM
                 leaves[index].meta["val"] = fake.from_tensor(leaf)
         args, kwargs = tree_unflatten(leaves, structure)
         node = graph.call_function(call.overload, args, kwargs)
-        results = [fake.from_tensor(tensor) for tensor in expected]
-    single = len(call.overload._schema.returns) == 1 and "[]" not in str(call.overload._schema.returns[0].type)
-    single = single and "List" not in str(call.overload._schema.returns[0].type)
-    node.meta["val"] = results[0] if single else results
+        node.meta["val"] = tree_map_only(torch.Tensor, lambda item: fake.from_tensor(item) if item.numel() else None, returned)
     return_results(graph, node, node.meta["val"])
     return torch.fx.GraphModule({}, graph), inputs
 

@@ -105,12 +105,16 @@ def functional_form(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | 
     packet = getattr(torch.ops.aten, base, None)
     if packet is None:
         return None
-    wanted = [argument.name for argument in overload._schema.arguments if not argument.is_out]
+    wanted = [_described(argument) for argument in overload._schema.arguments if not argument.is_out]
     for candidate in (getattr(packet, each) for each in _likely_first(packet, overload._overloadname)):
-        names = [argument.name for argument in candidate._schema.arguments]
-        if not candidate._schema.is_mutable and names[: len(wanted)] == wanted:
+        offered = [_described(argument) for argument in candidate._schema.arguments]
+        if not candidate._schema.is_mutable and offered[: len(wanted)] == wanted:
             return candidate
     return None
+
+
+def _described(argument: Any) -> tuple[str, str, str]:
+    return argument.name, str(argument.type), str(argument.default_value)
 
 
 def _likely_first(packet: Any, overload_name: str) -> list[str]:
@@ -184,7 +188,8 @@ def _survive(samples: Iterable[Any], count: int) -> Iterator[Any]:
 def _backward(out: Any) -> None:
     results = [item for item in tree_flatten(out)[0] if isinstance(item, torch.Tensor) and item.requires_grad]
     if results:
-        torch.autograd.backward(results, [torch.ones_like(item) for item in results])
+        # Ones would do for shapes, but the gradient of a normalisation along them is zero: rounding noise.
+        torch.autograd.backward(results, [torch.randn_like(item) for item in results])
 
 
 def collect_program(calls: Calls, program: Any) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..compiler.lowering import preload
 from .attempt import attempt
 from .calls import Call, Calls, Key
 from .table import Entry, append, read_log, tidy
@@ -18,6 +19,7 @@ def probe(calls: Calls, log: Path, *, jobs: int = 1, timeout_s: float = 60.0, qu
     done = {Key(entry.op, entry.dtype) for entry in read_log(log)}
     todo = sorted(set(calls.by_key) - done, key=lambda key: (key.op, key.dtype))
     started = time.monotonic()
+    preload()
     children = []
     for share in range(jobs):
         pid = os.fork()

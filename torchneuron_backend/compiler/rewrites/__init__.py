@@ -1,10 +1,20 @@
 """How operators that Torch-MLIR cannot lower are computed from operators that it can.
 
-A rewrite acts on an overload of the graph itself, before PyTorch's decompositions. Each gives the operator's
+A rewrite stands in PyTorch's decomposition table in place of the entry that was there. Each gives the operator's
 documented result; the lowering probe checks it against the CPU.
 """
 
-from . import attention, pooling, shapes
+from . import arithmetic, attention, convolution, creation, normalisation, pooling, reductions, shapes
 from .registry import REWRITES
 
-__all__ = ["REWRITES", "attention", "pooling", "shapes"]
+__all__ = [
+    "REWRITES",
+    "arithmetic",
+    "attention",
+    "convolution",
+    "creation",
+    "normalisation",
+    "pooling",
+    "reductions",
+    "shapes",
+]

@@ -68,3 +68,48 @@ def _max_pool2d_backward(grad: torch.Tensor, x: torch.Tensor, *args: Any) -> tor
     planes = x.numel() // max(1, x.shape[-1] * x.shape[-2])
     flat = grad.new_zeros((planes, x.shape[-1] * x.shape[-2]))
     return flat.scatter_add(1, indices.reshape(planes, -1), grad.reshape(planes, -1)).reshape(x.shape)
+
+
+@rewrites(aten.avg_pool2d.default)
+def _avg_pool2d(
+    x: torch.Tensor,
+    kernel: list[int],
+    stride: list[int] = (),  # type: ignore[assignment]
+    padding: list[int] | int = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    if ceil_mode or not x.dtype.is_floating_point:
+        return NotImplemented
+    (kh, kw), (ph, pw) = _pair(kernel), _pair(padding)
+    sh, sw = _pair(stride, [kh, kw])
+    total = _window_sum(aten.constant_pad_nd(x.float(), [pw, pw, ph, ph]), kh, kw, sh, sw)
+    count: Any = divisor_override or kh * kw
+    if not count_include_pad and not divisor_override:
+        ones = torch.ones((1, *x.shape[-2:]))
+        count = _window_sum(aten.constant_pad_nd(ones, [pw, pw, ph, ph]), kh, kw, sh, sw)
+    return (total / count).to(x.dtype)
+
+
+def _window_sum(x: torch.Tensor, kh: int, kw: int, sh: int, sw: int) -> torch.Tensor:
+    height, width = ((x.shape[-2] - kh) // sh) * sh + 1, ((x.shape[-1] - kw) // sw) * sw + 1
+    total = None
+    for i in range(kh):
+        for j in range(kw):
+            piece = x[..., i : i + height : sh, j : j + width : sw]
+            total = piece if total is None else total + piece
+    assert total is not None
+    return total
+
+
+@rewrites(aten._adaptive_avg_pool2d_backward.default)
+def _adaptive_avg_pool2d_backward(grad: torch.Tensor, x: torch.Tensor) -> Any:
+    """Each gradient spread evenly over its window; windows of equal size only."""
+    (height, width), (out_h, out_w) = x.shape[-2:], grad.shape[-2:]
+    if not out_h or not out_w or height % out_h or width % out_w:
+        return NotImplemented
+    kh, kw = height // out_h, width // out_w
+    lead = grad.shape[:-2]
+    wide = (grad / (kh * kw)).reshape(*lead, out_h, 1, out_w, 1).expand(*lead, out_h, kh, out_w, kw)
+    return wide.reshape(x.shape)

@@ -1,13 +1,97 @@
-"""Views and copies."""
+"""Slices written back, and the copying forms of views."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
 from .registry import aten, rewrites
 
 
-@rewrites(aten.view.default, aten._unsafe_view.default, aten.reshape.default)
-def _view(tensor: torch.Tensor, size: list[int]) -> torch.Tensor:
-    # Strides of what is computed on the way may differ from those the graph was traced with.
-    return tensor.reshape(size)
+@rewrites(aten.slice_backward.default)
+def _slice_backward(
+    grad: torch.Tensor, sizes: list[int], dim: int, start: int, end: int, step: int
+) -> torch.Tensor:
+    """Zeros of ``sizes`` with ``grad`` where the slice was."""
+    start, _ = _bounds(sizes[dim], start, end)
+    return _spread(grad, sizes[dim], dim % len(sizes), start, step)
+
+
+@rewrites(aten.select_backward.default)
+def _select_backward(grad: torch.Tensor, sizes: list[int], dim: int, index: int) -> torch.Tensor:
+    dim %= len(sizes)
+    return _spread(grad.unsqueeze(dim), sizes[dim], dim, index % sizes[dim], 1)
+
+
+@rewrites(aten.slice_scatter.default)
+def _slice_scatter(
+    tensor: torch.Tensor,
+    source: torch.Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> torch.Tensor:
+    dim %= tensor.ndim
+    size = tensor.shape[dim]
+    first, last = _bounds(size, start, end)
+    source = source.to(tensor.dtype)
+    if source.shape[dim] == 0:
+        return tensor.clone()
+    if step == 1:
+        return torch.cat([tensor.narrow(dim, 0, first), source, tensor.narrow(dim, last, size - last)], dim)
+    chosen = _spread(torch.ones_like(source, dtype=torch.int32), size, dim, first, step) > 0
+    return torch.where(chosen, _spread(source, size, dim, first, step), tensor)
+
+
+@rewrites(aten.select_scatter.default)
+def _select_scatter(tensor: torch.Tensor, source: torch.Tensor, dim: int, index: int) -> torch.Tensor:
+    dim %= tensor.ndim
+    index %= tensor.shape[dim]
+    return _slice_scatter(tensor, source.unsqueeze(dim), dim, index, index + 1)
+
+
+def _bounds(size: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """Python's own reading of slice bounds."""
+    first, last, _ = slice(start, end).indices(size)
+    return first, max(first, last)
+
+
+def _spread(tensor: torch.Tensor, size: int, dim: int, start: int, step: int) -> torch.Tensor:
+    """``tensor`` along ``dim`` at start, start + step, …; zeros elsewhere up to ``size``."""
+    count = tensor.shape[dim]
+    if step > 1 and count:
+        # A row of zeros after each element, then as one dimension again.
+        padding = [0, 0] * (tensor.ndim - dim - 1) + [0, step - 1]
+        tensor = aten.constant_pad_nd(tensor.unsqueeze(dim + 1), padding).flatten(dim, dim + 1)
+        tensor = tensor.narrow(dim, 0, (count - 1) * step + 1)
+    padding = [0, 0] * (tensor.ndim - dim - 1) + [start, size - start - tensor.shape[dim]]
+    return aten.constant_pad_nd(tensor, padding)
+
+
+@rewrites(aten.roll.default)
+def _roll(tensor: torch.Tensor, shifts: list[int], dims: list[int] = ()) -> torch.Tensor:  # type: ignore[assignment]
+    if not dims:
+        return _roll(tensor.reshape(-1), shifts, [0]).reshape(tensor.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = tensor.shape[dim] if tensor.ndim else 1
+        shift %= max(size, 1)
+        if shift:
+            pieces = [tensor.narrow(dim, size - shift, shift), tensor.narrow(dim, 0, size - shift)]
+            tensor = torch.cat(pieces, dim)
+    return tensor.clone()
+
+
+@rewrites(aten.index_put.default, aten._unsafe_index_put.default)
+def _index_put(
+    tensor: torch.Tensor, indices: list[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
+) -> Any:
+    """A write through one mask of a value for all is a choice; any other goes on to Torch-MLIR."""
+    mask = indices[0]
+    lone_mask = len(indices) == 1 and mask is not None and mask.dtype == torch.bool
+    if not lone_mask or mask is None or values.numel() != 1 or mask.device != tensor.device:
+        return NotImplemented
+    mask = mask.reshape([*mask.shape, *[1] * (tensor.ndim - mask.ndim)])
+    value = values.reshape([]).to(tensor.dtype)
+    return torch.where(mask, tensor + value if accumulate else value, tensor)

@@ -1,0 +1,202 @@
+"""The list of models a run chooses from: a snapshot of the Hub, kept as a Parquet file.
+
+One listing pass brings everything, commit hash included, at 1,000 models a request; a run then
+works from the file and asks the Hub for nothing but files. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from model_zoo.backoff import with_backoff
+
+SCHEMA_VERSION = 1
+_VERSION_KEY = b"model_zoo.catalog.schema"
+_EXPAND: list[Any] = [  # The client declares each word as a type of its own.
+    "config",
+    "downloads",
+    "gated",
+    "library_name",
+    "pipeline_tag",
+    "safetensors",
+    "sha",
+    "siblings",
+    "tags",
+]
+_FORMATS = {
+    ".safetensors": "safetensors",
+    ".bin": "pickle",
+    ".pt": "pickle",
+    ".pth": "pickle",
+    ".ckpt": "pickle",
+    ".gguf": "gguf",
+    ".onnx": "onnx",
+    ".h5": "tensorflow",
+    ".msgpack": "flax",
+}
+
+
+class CatalogError(ValueError):
+    """A catalog file that cannot be read; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogEntry:
+    """One model as the Hub describes it; ``""`` and ``()`` stand for what it does not say.
+
+    Attributes:
+        id: ``org/name``.
+        revision: commit hash, 40 hex digits.
+        library: e.g. ``transformers``.
+        task: the Hub's pipeline tag, e.g. ``fill-mask``.
+        architecture: first of the configuration's classes, e.g. ``BertForMaskedLM``.
+        model_type: of the configuration, e.g. ``bert``.
+        parameters: number of elements by the safetensors headers; 0 if unknown.
+        downloads: of the last 30 days, as the Hub counts.
+        gated: ``""``, ``"auto"`` or ``"manual"``.
+        custom_code: whether the repository brings code of its own.
+        files: weight files, sorted.
+        formats: of those files: safetensors, pickle, gguf, onnx, tensorflow, flax.
+    """
+
+    id: str
+    revision: str
+    library: str = ""
+    task: str = ""
+    architecture: str = ""
+    model_type: str = ""
+    parameters: int = 0
+    downloads: int = 0
+    gated: str = ""
+    custom_code: bool = False
+    files: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+
+
+def snapshot(
+    endpoint: str | None = None,
+    limit: int | None = None,
+    *,
+    task: str | None = None,
+    author: str | None = None,
+    filter: str | Sequence[str] | None = None,
+    search: str | None = None,
+    token: str | bool | None = None,
+    attempts: int = 5,
+) -> list[CatalogEntry]:
+    """List the Hub's models, most downloaded first.
+
+    Args:
+        endpoint: of the Hub or a mirror; the default is ``HF_ENDPOINT`` as it was at import.
+        limit: most entries; None for all.
+        task, author, filter, search: as ``HfApi.list_models`` takes them.
+        attempts: how often a failing call is made.
+
+    Raises:
+        OSError: what ``huggingface_hub`` raises when the Hub cannot be reached or refuses.
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi(endpoint=endpoint, token=token)
+
+    def listing() -> list[Any]:
+        found = api.list_models(
+            sort="downloads",
+            limit=limit,
+            expand=_EXPAND,
+            pipeline_tag=task,
+            author=author,
+            filter=filter,
+            search=search,
+        )
+        return list(itertools.islice(found, limit))
+
+    return [
+        _entry(info if info.sha else _info(api, info.id, attempts))
+        for info in with_backoff(listing, attempts=attempts)
+    ]
+
+
+def write_catalog(path: Path | str, entries: Iterable[CatalogEntry]) -> None:
+    """Write entries to a Parquet file, whole or not at all; the schema's version stands in its metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = Path(path)
+    rows = list(entries)
+    columns = {f.name: [getattr(row, f.name) for row in rows] for f in fields(CatalogEntry)}
+    table = pa.table(columns, schema=_schema())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp")
+    pq.write_table(table, temporary, compression="zstd")
+    temporary.replace(path)
+
+
+def read_catalog(path: Path | str) -> list[CatalogEntry]:
+    """Read a catalog in the order it was written; columns this version does not know are ignored.
+
+    Raises:
+        CatalogError: it is no catalog, of a later schema, or lacks a column.
+        FileNotFoundError: there is no such file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = [f.name for f in fields(CatalogEntry)]
+    try:
+        schema = pq.read_schema(path)
+        version = int((schema.metadata or {}).get(_VERSION_KEY, b"0"))
+        if version > SCHEMA_VERSION:
+            raise CatalogError(f"{path} has schema {version}, newer than {SCHEMA_VERSION}: upgrade")
+        if version < 1 or not set(names) <= set(schema.names):
+            raise CatalogError(f"{path} is not a model catalog")
+        rows = pq.read_table(path, columns=names).to_pylist()
+    except pa.ArrowInvalid as error:
+        raise CatalogError(f"{path} is not a Parquet file: {error}") from error
+    return [CatalogEntry(**{key: _tuple_if_list(value) for key, value in row.items()}) for row in rows]
+
+
+def _info(api: Any, repo_id: str, attempts: int) -> Any:
+    """One model asked for by itself: a server may leave the commit hash out of its listing."""
+    return with_backoff(lambda: api.model_info(repo_id), attempts=attempts)
+
+
+def _entry(info: Any) -> CatalogEntry:
+    config = info.config or {}
+    names = sorted(sibling.rfilename for sibling in info.siblings or ())
+    formats = {name: _FORMATS.get(PurePosixPath(name).suffix.lower()) for name in names}
+    return CatalogEntry(
+        id=info.id,
+        revision=info.sha or "",
+        library=info.library_name or "",
+        task=info.pipeline_tag or "",
+        architecture=(config.get("architectures") or [""])[0],
+        model_type=config.get("model_type") or "",
+        parameters=int(info.safetensors.total) if info.safetensors else 0,
+        downloads=info.downloads or 0,
+        gated=info.gated or "",
+        custom_code="custom_code" in (info.tags or ()) or "auto_map" in config,
+        files=tuple(name for name in names if formats[name]),
+        formats=tuple(sorted({kind for kind in formats.values() if kind})),
+    )
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    types = {
+        "str": pa.string(),
+        "int": pa.int64(),
+        "bool": pa.bool_(),
+        "tuple[str, ...]": pa.list_(pa.string()),
+    }
+    columns = [pa.field(f.name, types[str(f.type)], nullable=False) for f in fields(CatalogEntry)]
+    return pa.schema(columns, metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()})
+
+
+def _tuple_if_list(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

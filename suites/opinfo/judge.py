@@ -1,0 +1,161 @@
+"""Judges what the samples of a case came to on the device, and folds them into the case's result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from results.events import OpCall
+from results.vocabulary import Outcome
+from suites.compare import compare
+from suites.device import TestedDevice, Tolerance
+from suites.opinfo.samples import Call
+from suites.opinfo.traits import load_traits
+from suites.result import CaseResult, qualified_name, shortened_traceback
+
+MESSAGE_CHARACTERS = 2000
+
+SEVERITY = (
+    Outcome.FAILED_NUMERIC,
+    Outcome.FAILED_EXCEPTION,
+    Outcome.OUT_OF_MEMORY,
+    Outcome.UNSUPPORTED,
+    Outcome.PASSED,
+    Outcome.VACUOUS,
+)
+"""Which sample decides a case: a wrong answer given in silence is worse than any error."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Sample:
+    """One call with what became of it.
+
+    Attributes:
+        call: the arguments as generated, never run themselves.
+        expected, written: the reference's result, and the argument tensors it wrote into by their place.
+        arguments, actual, error: what the device was given, and what it returned or raised.
+        outcome, message, metrics: the judgement.
+        uncompared: why its values were not compared, ``""`` if they were.
+    """
+
+    call: Call
+    expected: Any = None
+    written: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    arguments: Call | None = None
+    actual: Any = None
+    error: Exception | None = None
+    outcome: Outcome = Outcome.VACUOUS
+    message: str = ""
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    uncompared: str = ""
+
+    def attempt(self, action: Callable[[], Any]) -> Any:
+        """Do a step on the device unless an earlier one raised; what it raises is the sample's error."""
+        if self.error is not None:
+            return None
+        try:
+            return action()
+        except Exception as error:  # noqa: BLE001 - what a device raises is the result, whatever it is
+            self.error = error
+            return None
+
+
+def judge(sample: Sample, device: TestedDevice, op: str, dtype: str) -> None:
+    """Compare a sample's results, or classify what was raised, the comparison included."""
+    sample.uncompared = load_traits().why_uncompared(op, sample.call.kwargs)
+    sample.attempt(lambda: _compare(sample, device, op, dtype))
+    if sample.error is not None:
+        sample.outcome = device.classify(sample.error)
+        sample.message = str(sample.error)[:MESSAGE_CHARACTERS] or qualified_name(sample.error)
+
+
+def _compare(sample: Sample, device: TestedDevice, op: str, dtype: str) -> None:
+    def tolerance(name: str) -> Tolerance:
+        return load_traits().tolerance(op, name, device.tolerance(name))
+
+    assert sample.arguments is not None
+    arguments = sample.arguments.tensors()
+    pairs = [("output", sample.actual, sample.expected)]
+    for index, expected in sample.written.items():
+        pairs.append((f"tensor argument {index}, written into,", arguments[index], expected))
+    comparisons = [
+        compare(
+            actual,
+            expected,
+            tolerance,
+            name=name,
+            device=device.name,
+            values=not sample.uncompared,
+            scalar_dtype=dtype,
+        )
+        for name, actual, expected in pairs
+    ]
+    worst = min(comparisons, key=lambda comparison: SEVERITY.index(comparison.outcome))
+    sample.outcome, sample.message = worst.outcome, worst.message
+    sample.metrics = _add([dict(comparison.metrics) for comparison in comparisons])
+
+
+def _add(parts: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Errors by their maximum, counts by their sum."""
+    total: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            known = total.get(name, 0.0)
+            total[name] = max(known, value) if name.startswith("max_") else known + value
+    return total
+
+
+def nothing_to_run(why: str, left_out: int = 0) -> CaseResult:
+    """The result of a case that could not be put to the device at all."""
+    return CaseResult(
+        outcome=Outcome.VACUOUS,
+        seconds=0.0,
+        message=f"nothing was run on the device: {why}",
+        metrics={"samples": 0.0, "samples_left_out": float(left_out)},
+    )
+
+
+def fold(
+    samples: Sequence[Sample], op: str, dtype: str, left_out: int, calls: tuple[OpCall, ...]
+) -> CaseResult:
+    """One result out of the samples': the worst decides, facts and metrics tell of all."""
+    worst = min(samples, key=lambda sample: SEVERITY.index(sample.outcome))
+    outcome, message = worst.outcome, worst.message
+    counts = Counter(sample.outcome for sample in samples)
+    if message and len(samples) > 1:
+        first = samples.index(worst)
+        message = f"{counts[outcome]} of {len(samples)} samples, first #{first}: {message}"
+    if outcome is Outcome.PASSED and not sum(call.device_calls + call.fallback_calls for call in calls):
+        outcome, message = Outcome.VACUOUS, "no op call was recorded on the device"
+    counted = {"samples": float(len(samples)), "samples_left_out": float(left_out)}
+    return CaseResult(
+        outcome=outcome,
+        seconds=0.0,
+        exception=qualified_name(worst.error) if worst.error else "",
+        message=message,
+        traceback=shortened_traceback(worst.error) if worst.error else "",
+        metrics=_add([sample.metrics for sample in samples]) | counted,
+        facts=_facts(samples, op, dtype, left_out, counts),
+        calls=calls,
+    )
+
+
+def _facts(
+    samples: Sequence[Sample], op: str, dtype: str, left_out: int, counts: Counter[Outcome]
+) -> dict[str, str]:
+    facts = {
+        "outcomes": ", ".join(f"{outcome}: {counts[outcome]}" for outcome in SEVERITY if counts[outcome])
+    }
+    uncompared = [sample.uncompared for sample in samples if sample.uncompared]
+    if uncompared:
+        facts["values"] = f"not compared in {len(uncompared)} of {len(samples)} samples: {uncompared[0]}"
+    widened = load_traits().widened.get(op)
+    if widened and dtype in widened.bounds:
+        facts["tolerance"] = f"wider than the device's: {widened.reason}"
+    if left_out:
+        facts["left_out"] = f"{left_out} samples that the CPU raises on"
+    return facts

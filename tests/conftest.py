@@ -1,0 +1,24 @@
+"""A mirror that all tests of one session share, also across xdist's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from model_zoo.builder import build_mirror
+from model_zoo.mirror import MirrorServer
+from tests.harness.night import MODELS
+
+
+@pytest.fixture(scope="session")
+def hub(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[str]:
+    """URL of a mirror that serves :data:`MODELS`."""
+    base = tmp_path_factory.getbasetemp()
+    shared: Path = base if worker_id == "master" else base.parent
+    with FileLock(shared / "mirror.lock"):
+        build_mirror(shared / "mirror", only=MODELS, pretrained=False)
+    with MirrorServer(shared / "mirror") as server:
+        yield server.endpoint

@@ -1,0 +1,125 @@
+"""The supervisor with workers that do what a test tells them; no torch, no device."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import processes, running
+from harness.job import Job, ModelSettings
+from harness.profiles import load_profile
+from harness.progress import Progress
+from harness.supervisor import Supervisor, batches
+from results.events import Ended, Event, RunEnded, WorkerEnded, read_log
+from results.plan import Case, Plan, make_plan
+from results.vocabulary import CaseKind, Fate, Outcome, RunState
+from tests.harness import jobs
+
+Runner = Callable[..., tuple[RunState, list[Event]]]
+
+
+@pytest.fixture
+def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    monkeypatch.setattr(processes, "PRELOADED", ())
+
+    def run(
+        *names: str, job: Callable[[Job], None] = jobs.behave, **fields: object
+    ) -> tuple[RunState, list[Event]]:
+        monkeypatch.setattr(running, "run_job", job)
+        plan = plan_of(*names)
+        profile = load_profile("default", {"workers": 2, **fields}, tmp_path)
+        models = ModelSettings(endpoint="", cache=tmp_path, seed=os.getpid())
+        progress = Progress(plan.cases, stream=io.StringIO())
+        state = Supervisor(plan, tmp_path / "run", profile, models, {}, progress).run()
+        logs = sorted((tmp_path / "run" / "events").glob("*.jsonl"))
+        return state, [record.event for log in logs for record in read_log(log)]
+
+    return run
+
+
+def plan_of(*names: str) -> Plan:
+    cases = [Case(id=f"opinfo::f::c::{name}", kind=CaseKind.OPINFO) for name in names]
+    return make_plan(run="r", device="cpu", profile="p", cases=cases)
+
+
+def ends(events: list[Event]) -> dict[str, Outcome]:
+    found = [event for event in events if isinstance(event, Ended)]
+    assert len({event.case for event in found}) == len(found), "one end a case"
+    return {event.case.rsplit("::", 1)[-1]: event.outcome for event in found}
+
+
+def deaths(events: list[Event]) -> list[WorkerEnded]:
+    return [event for event in events if isinstance(event, WorkerEnded) and event.fate is not Fate.FINISHED]
+
+
+def test_every_case_of_every_batch_ends(supervise: Runner) -> None:
+    names = [f"passes[{i}]" for i in range(7)]
+    state, events = supervise(*names, batch=3)
+    assert state is RunState.COMPLETE
+    assert ends(events) == dict.fromkeys(names, Outcome.PASSED)
+    assert not deaths(events)
+
+
+@pytest.mark.parametrize(
+    ("victim", "fate", "words"),
+    [("segfaults", Fate.SIGNALLED, "SIGSEGV"), ("leaves", Fate.EXITED, "exit code 3"),
+     ("raises", Fate.EXITED, "exit code 1")],
+)  # fmt: skip
+def test_a_death_costs_one_case(supervise: Runner, victim: str, fate: Fate, words: str) -> None:
+    names = ["a_passes", victim, "z_passes"]
+    state, events = supervise(*names)
+    assert state is RunState.COMPLETE
+    assert ends(events) == {"a_passes": "passed", victim: "crashed", "z_passes": "passed"}
+    (death,) = deaths(events)
+    assert (death.fate, death.case) == (fate, f"opinfo::f::c::{victim}")
+    assert words in next(e.message for e in events if isinstance(e, Ended) and e.outcome == "crashed")
+
+
+@pytest.mark.parametrize("victim", ["hangs", "hangs_with_child"])
+def test_a_hang_is_ended_with_its_children(supervise: Runner, victim: str) -> None:
+    before = {p.pid for p in psutil.Process().children(recursive=True)}
+    state, events = supervise("a_passes", victim, "z_passes", **{"deadlines.test": 0.5})
+    assert state is RunState.COMPLETE
+    assert ends(events) == {"a_passes": "passed", victim: "timed_out", "z_passes": "passed"}
+    assert [death.fate for death in deaths(events)] == [Fate.KILLED_AT_DEADLINE]
+    left = {p.pid for p in psutil.Process().children(recursive=True)} - before
+    names = [" ".join(psutil.Process(pid).cmdline()) for pid in left]
+    assert all("forkserver" in name or "resource_tracker" in name for name in names), names
+
+
+def test_dying_after_the_last_case_takes_nothing_back(supervise: Runner) -> None:
+    state, events = supervise("a_passes", "exits")
+    assert state is RunState.COMPLETE
+    assert set(ends(events).values()) == {Outcome.PASSED}
+    assert [(death.fate, death.exit_code) for death in deaths(events)] == [(Fate.DIED_AFTER_SUCCESS, 7)]
+
+
+def test_deaths_at_start_mean_that_the_device_is_down(supervise: Runner) -> None:
+    state, events = supervise(*(f"passes[{i}]" for i in range(6)), job=jobs.die_at_start, batch=1)
+    assert state is RunState.DEVICE_DOWN
+    assert not ends(events)
+    (end,) = [event for event in events if isinstance(event, RunEnded)]
+    assert "workers in a row died before their first case" in end.reason
+
+
+def test_an_interrupt_charges_no_case(supervise: Runner) -> None:
+    state, events = supervise("passes", job=jobs.interrupt_parent)
+    assert state is RunState.INTERRUPTED
+    assert not ends(events)
+    assert [death.fate for death in deaths(events)] == [Fate.INTERRUPTED]
+
+
+def test_models_go_first_and_each_alone() -> None:
+    cases = [
+        Case(id="model::a/b@0", kind=CaseKind.MODEL),
+        Case(id="model::a/c@0", kind=CaseKind.MODEL),
+        *(Case(id=f"opinfo::f::c::{i}", kind=CaseKind.OPINFO) for i in range(5)),
+    ]
+    grouped = batches(cases, 2)
+    assert [len(batch) for batch in grouped] == [1, 1, 2, 2, 1]
+    assert [case for batch in grouped for case in batch] == cases

@@ -1,0 +1,128 @@
+"""Reports show what views say, in every form, whatever the strings hold."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+import results
+from results.gaps import render_gaps
+from results.report import print_report, render_report
+from results.scoreboard import Rate, percent, scoreboard
+from results.tables import CELL, Format, markdown_text, one_line, render, shown
+from tests.results.factory import COMPLETE_RUN, HOSTILE, INCOMPLETE_RUN
+
+ROWS = [{"name": HOSTILE, "count": 3, "share": float("nan"), "list": ["a", "b"], "none": None}]
+
+
+def test_an_incomplete_run_says_so_in_every_form_for_people(store: results.Store) -> None:
+    board = scoreboard(store, INCOMPLETE_RUN)
+    said = "INCOMPLETE: 3 of 208 cases have no result; the run ended interrupted: Ctrl-C"
+    assert board.banner == said
+    assert said in render_report(board, Format.TABLE, width=160)
+    assert said in render_report(board, Format.MD)
+    assert json.loads(render_report(board, Format.JSON))["banner"] == said
+    assert "run,cases with a result,205,208\n" in render_report(board, Format.CSV)
+
+
+def test_a_complete_run_has_no_banner(store: results.Store) -> None:
+    board = scoreboard(store, COMPLETE_RUN)
+    assert (board.banner, board.missing_reasons) == ("", {})
+    for form in (Format.TABLE, Format.MD):
+        assert "INCOMPLETE" not in render_report(board, form)
+
+
+@pytest.mark.parametrize("form", [Format.TABLE, Format.MD])
+def test_a_report_has_each_part_of_a_night(store: results.Store, form: Format) -> None:
+    text = render_report(scoreboard(store, COMPLETE_RUN), form, width=160).replace("\\", "")
+    for part in (
+        "7 counted of 8 planned",
+        "6 of 7 (85.7%)",
+        "185 of 196 (94.4%)",
+        "180 of 196 (91.8%)",
+        "aten::cumsum",
+        "max abs error",
+        "10 regression",
+        "Worker processes that died: 2",
+        "coverage.duckdb",
+        "harness dashboard --store",
+    ):
+        assert part in text
+
+
+def test_the_outcomes_of_a_suite_add_up_to_its_plan(store: results.Store) -> None:
+    for suite in scoreboard(store, INCOMPLETE_RUN).suites:
+        assert sum(suite.outcomes.values()) == suite.planned
+
+
+def test_hostile_text_is_neither_markup_nor_control(store: results.Store) -> None:
+    board = scoreboard(store, COMPLETE_RUN, failures=100)
+    console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system="truecolor")
+    print_report(board, console)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "[red]boom[/red]" in text
+    assert "\\x1b[31mb\\x00c\\n\\r" in text
+    assert "\x1b[31mb" not in text
+    assert "x" * CELL not in text
+    markdown = render_report(board, Format.MD)
+    assert "<script>" not in markdown.replace("\\<script", "")
+    row = next(line for line in markdown.splitlines() if "boom" in line)
+    assert row.replace("\\|", "").count("|") == 6
+
+
+def test_json_and_csv_are_whole_and_valid() -> None:
+    parsed = json.loads(render(ROWS, Format.JSON))
+    assert parsed == [{"name": HOSTILE, "count": 3, "share": "nan", "list": ["a", "b"], "none": None}]
+    read = list(csv.reader(io.StringIO(render(ROWS, Format.CSV))))
+    assert read[0] == ["name", "count", "share", "list", "none"]
+    assert read[1] == [one_line(HOSTILE), "3", "nan", '["a", "b"]', ""]
+
+
+def test_columns_choose_and_order_and_an_empty_list_keeps_its_header() -> None:
+    assert render(ROWS, Format.CSV, columns=("count", "list")).splitlines()[0] == "count,list"
+    assert render([], Format.CSV, columns=("a", "b")) == "a,b\n"
+    assert render([], Format.JSON, columns=("a",)) == "[]\n"
+    assert render([], Format.MD, columns=("a",)) == "| a |\n| --- |\n"
+
+
+@given(st.text(st.characters(), max_size=300))
+def test_what_people_are_shown_is_one_short_printable_line(text: str) -> None:
+    for line in (shown(text), one_line(text)):
+        assert len(line.splitlines()) <= 1
+        assert "\x1b" not in line
+        line.encode("utf-8")
+    assert len(shown(text)) <= CELL
+    assert "|" not in markdown_text(text).replace("\\|", "")
+
+
+@pytest.mark.parametrize(
+    ("numerator", "denominator", "text"),
+    [(0, 5, "0.0%"), (5, 5, "100.0%"), (99_999, 100_000, "99.9%"), (1, 100_000, "0.1%"), (3, 7, "42.9%")],
+)
+def test_only_all_are_all_and_only_none_are_none(numerator: int, denominator: int, text: str) -> None:
+    assert percent(numerator, denominator) == text
+
+
+def test_a_rate_shows_what_it_is_a_rate_of() -> None:
+    assert str(Rate(3, 4)) == "3 of 4 (75.0%)"
+    assert (str(Rate(0, 0)), Rate(0, 0).share) == ("0 of 0", None)
+
+
+@pytest.mark.parametrize("form", Format)
+def test_gaps_in_every_form(store: results.Store, form: Format) -> None:
+    text = render_gaps(store, COMPLETE_RUN, form, limit=2, width=160)
+    assert "aten::cumsum" in text
+    assert "aten::topk" in text
+    assert "aten::op00" not in text
+
+
+def test_gaps_of_a_run_that_is_not_there(store: results.Store) -> None:
+    with pytest.raises(results.StoreError, match="no run 'x'"):
+        render_gaps(store, "x")

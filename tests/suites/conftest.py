@@ -1,0 +1,53 @@
+"""Fixtures of the suites' tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import suites
+from results.events import Ended, read_log
+from results.plan import load_plan
+
+ROOT = Path(suites.__file__).parents[1]
+
+
+class Recorded:
+    """A run's folder, read back."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.plan = load_plan(folder)
+        self.logs = {
+            path.stem: [record.event for record in read_log(path)]
+            for path in (folder / "events").glob("*.jsonl")
+        }
+        self.events = [event for log in self.logs.values() for event in log]
+
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def ended(self, test):
+        """The one result of the test whose id ends so."""
+        (found,) = [event for event in self.of(Ended) if event.case.endswith(test)]
+        return found
+
+    @property
+    def outcomes(self):
+        return {event.case: event.outcome for event in self.of(Ended)}
+
+
+@pytest.fixture
+def record(pytester, monkeypatch):
+    """Run pytest in a process of its own, with the plugin and xdist and nothing else."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run(*arguments, log="log"):
+        plugins = ("-p", "xdist.plugin", "-p", "suites.pytest_plugin")
+        result = pytester.runpytest_subprocess(*plugins, "--harness-log", log, *arguments, timeout=60)
+        return result, Recorded(pytester.path / log)
+
+    return run

@@ -1,0 +1,60 @@
+"""Elementwise operators that Torch-MLIR gets wrong or knows for some dtypes only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .registry import aten, rewrites
+
+
+@rewrites(aten.remainder.Tensor, aten.remainder.Scalar)
+def _remainder(x: torch.Tensor, y: Any) -> torch.Tensor:
+    """The remainder with the divisor's sign, from the one with the dividend's."""
+    rest = torch.fmod(x, y)
+    opposite = (rest < 0) != (y < 0)
+    return torch.where((rest != 0) & opposite, rest + y, rest)
+
+
+def _on_integers(operation: Any) -> Callable[..., Any]:
+    """Float functions of integers are computed in float32, as PyTorch promotes them."""
+
+    def computed(x: torch.Tensor) -> Any:
+        return NotImplemented if x.dtype.is_floating_point else operation(x.float())
+
+    return computed
+
+
+for _overload in (aten.erf.default, aten.reciprocal.default):
+    rewrites(_overload)(_on_integers(_overload))
+
+
+def _compare_numbers(operation: Any) -> Callable[..., Any]:
+    """Booleans are compared as integers: XLA and Torch-MLIR disagree on whether they have a sign."""
+
+    def computed(x: torch.Tensor, y: Any) -> Any:
+        booleans = x.dtype == torch.bool and (not isinstance(y, torch.Tensor) or y.dtype == torch.bool)
+        if not booleans:
+            return NotImplemented
+        return operation(x.to(torch.int32), y.to(torch.int32) if isinstance(y, torch.Tensor) else y)
+
+    return computed
+
+
+for _overload in (aten.eq.Tensor, aten.ne.Tensor, aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor):
+    rewrites(_overload)(_compare_numbers(_overload))
+
+
+@rewrites(aten.sign.default)
+def _sign(x: torch.Tensor) -> Any:
+    return x.clone() if x.dtype == torch.bool else NotImplemented
+
+
+@rewrites(aten.isin.Tensor_Tensor)
+def _isin(
+    elements: torch.Tensor, tests: torch.Tensor, *, assume_unique: bool = False, invert: bool = False
+) -> torch.Tensor:
+    found = (elements.unsqueeze(-1) == tests.reshape(-1)).any(-1)
+    return ~found if invert else found

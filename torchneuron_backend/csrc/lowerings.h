@@ -1,0 +1,20 @@
+#pragma once
+
+// Registration from the lowering table: which operators get a kernel of their own on the device.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace neuron {
+
+// Registers, once, every operator of the table as a boxed kernel. An entry is an overload ("aten::add.Tensor") and
+// the dtypes it is native for, one bit per c10::ScalarType. In-place and out= variants of an entry are native where
+// the functional form is. Names the installed torch does not know are ignored. Returns how many were registered.
+size_t register_lowerings(const std::vector<std::pair<std::string, uint64_t>>& table);
+
+// Whether `op` (an overload) runs on device memory for `dtype`.
+bool is_native(const std::string& op, int dtype);
+
+}  // namespace neuron

@@ -1,0 +1,84 @@
+// The Python module torchneuron_backend._C: thin bindings, documented in _C.pyi.
+
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "allocator.h"
+#include "counters.h"
+#include "device.h"
+#include "faults.h"
+#include "generator.h"
+#include "lowerings.h"
+#include "storage.h"
+
+namespace py = pybind11;
+
+namespace {
+
+at::Tensor host_alias(const at::Tensor& tensor) {
+  TORCH_CHECK_TYPE(tensor.device().type() == neuron::kNeuron && tensor.layout() == at::kStrided,
+                   "host_alias takes a dense neuron tensor, got one on ", tensor.device());
+  neuron::use_device();
+  return neuron::alias_on_host(tensor, neuron::host_storage_over(tensor.storage(), /*keep_alive=*/true));
+}
+
+at::Tensor adopt(const at::Tensor& host, c10::DeviceIndex device) {
+  return neuron::adopt_from_host(host, c10::Device(neuron::kNeuron, neuron::checked_index(device)));
+}
+
+py::list op_counters() {
+  py::list rows;
+  for (const auto& row : neuron::read_counters()) {
+    py::dict entry;
+    entry["op"] = row.op;
+    entry["dtype"] = row.dtype;
+    entry["route"] = row.route;
+    entry["kind"] = row.kind;
+    entry["calls"] = row.calls;
+    entry["ns"] = row.nanoseconds;
+    entry["bytes"] = row.bytes;
+    rows.append(std::move(entry));
+  }
+  return rows;
+}
+
+int dtype_number(const py::object& dtype) {
+  TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "expected a torch.dtype");
+  return static_cast<int>(reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  const auto no_gil = py::call_guard<py::gil_scoped_release>();
+
+  m.def("device_count", &neuron::device_count);
+  m.def("current_device", &neuron::current_device);
+  m.def("set_device", &neuron::set_current_device);
+  m.def("is_in_bad_fork", &neuron::in_bad_fork);
+  m.def("is_initialized", &neuron::device_in_use);
+  m.def("synchronize", [] { neuron::faults::raise_late_error(); }, no_gil);
+
+  m.def("default_generator", [](c10::DeviceIndex index) { return neuron::default_generator(index); });
+
+  m.def("host_alias", &host_alias);
+  m.def("adopt", &adopt);
+  m.def("set_memory_limit", &neuron::set_memory_limit);
+  m.def("memory_limit", &neuron::memory_limit);
+
+  m.def("op_counters", &op_counters);
+  m.def("reset_op_counters", &neuron::reset_counters);
+  m.def("start_op_trace", &neuron::start_trace);
+  m.def("stop_op_trace", &neuron::stop_trace);
+  m.def("take_op_trace", &neuron::take_trace);
+
+  m.def("register_lowerings", &neuron::register_lowerings, no_gil);
+  m.def("is_native", [](const std::string& op, const py::object& dtype) {
+    return neuron::is_native(op, dtype_number(dtype));
+  });
+  m.def("dtype_number", &dtype_number);
+
+  m.def("arm_fault", &neuron::faults::arm);
+  m.def("disarm_faults", &neuron::faults::disarm_all);
+  m.def("fault_kinds", &neuron::faults::kinds);
+}

@@ -1,0 +1,68 @@
+"""What ran where: counters, traces and the lowering table, as a harness reads them.
+
+Rows are per executed kernel: an operator overload with the dtype of its first tensor argument (of its
+result, for a factory). ``route`` is ``native`` (on device memory, in place of a NeuronCore) or
+``fallback`` (copied to the host, run there, copied back). ``kind`` tells ``compute`` from ``copy``
+(``aten::_copy_from``, ``aten::_local_scalar_dense``: data movement) and ``meta`` (allocation, views,
+resizing: nothing moves); only ``compute`` rows say anything about operator coverage.
+"""
+
+from typing import Any
+
+import torch
+
+
+def _extension() -> Any:
+    from torchneuron_backend._registration import load_extension
+
+    return load_extension()
+
+
+def op_counters() -> list[dict[str, Any]]:
+    """Everything counted since the last reset, sorted by op, dtype and route.
+
+    Each row has ``op``, ``dtype``, ``route``, ``kind``, ``calls``, ``ns`` (nanoseconds in the kernel,
+    copies included) and ``bytes`` (that crossed between host and device, or between two devices).
+    A kernel that raised is not counted.
+    """
+    rows: list[dict[str, Any]] = _extension().op_counters()
+    return sorted(rows, key=lambda row: (row["op"], row["dtype"], row["route"]))
+
+
+def reset_op_counters() -> None:
+    """Set all counters to zero."""
+    _extension().reset_op_counters()
+
+
+def start_op_trace() -> None:
+    """From now on every thread notes the kernels it executes; earlier notes are dropped."""
+    _extension().start_op_trace()
+
+
+def take_op_trace() -> list[tuple[str, str, str]]:
+    """The ``(op, dtype, route)`` of each kernel this thread executed since it last asked, in order.
+
+    Of this thread only: under a TorchDispatchMode, taken right after the call, it tells which kernels
+    one called operator executed, in the threads of autograd too.
+    """
+    return [tuple(note) for note in _extension().take_op_trace()]
+
+
+def stop_op_trace() -> None:
+    """Stop noting; what was noted can still be taken."""
+    _extension().stop_op_trace()
+
+
+def is_native(op: str, dtype: torch.dtype) -> bool:
+    """Whether overload ``op`` (``"aten::add.Tensor"``) runs on device memory for ``dtype``.
+
+    In-place and ``out=`` variants follow their functional form. False for a name torch does not know.
+    """
+    return bool(_extension().is_native(op, dtype))
+
+
+def lowerings() -> dict[str, Any]:
+    """The lowering table this device was registered from, as `torchneuron_backend.tables.read_table` gives it."""
+    from torchneuron_backend.tables import read_table
+
+    return read_table()
