@@ -14,6 +14,8 @@ from results.vocabulary import Outcome
 
 _BAR = 26
 _ROW = 38
+_FUNNEL_BAR = 34
+_FUNNEL_ROW = 54
 
 
 def funnel(stages: pd.DataFrame) -> None:
@@ -48,16 +50,16 @@ def funnel(stages: pd.DataFrame) -> None:
             alt.Tooltip("share", title="share", format=".1%"),
         ],
     )
-    track = base.mark_bar(size=_BAR, color="#8592a2", opacity=0.18, cornerRadius=3).encode(
+    track = base.mark_bar(size=_FUNNEL_BAR, color="#8592a2", opacity=0.18, cornerRadius=3).encode(
         x=alt.X("counted:Q", axis=None),
         y=alt.Y("stage:N", sort=None, axis=alt.Axis(orient="right", labelExpr=numbers, **words)),
     )
-    bars = base.mark_bar(size=_BAR, color=look.NATIVE_BAR, cornerRadius=3).encode(
+    bars = base.mark_bar(size=_FUNNEL_BAR, color=look.NATIVE_BAR, cornerRadius=3).encode(
         x=alt.X("passed:Q"), y=alt.Y("stage:N", sort=None, axis=alt.Axis(**words))
     )
     said = "; ".join(f"{stage} {words}" for stage, words in said_of.items())
     chart = (track + bars).resolve_scale(y="independent")
-    _draw(chart, says=f"Models that pass each stage: {said}")
+    _draw(chart, _FUNNEL_ROW * len(stages), says=f"Models that pass each stage: {said}")
 
 
 def outcomes(counts: pd.DataFrame) -> None:
@@ -94,9 +96,9 @@ def outcomes(counts: pd.DataFrame) -> None:
     )
     suites = counts["suite"].nunique()
     says = f"Outcomes of {look.plural(suites, 'suite')}, as shares of cases"
-    _draw(chart, says=says)
+    _draw(chart, alt.Step(_ROW), says=says)
 
 
-def _draw(chart: Any, *, says: str) -> None:
-    sized = chart.properties(height=alt.Step(_ROW)).configure_view(strokeWidth=0)
+def _draw(chart: Any, height: Any, *, says: str) -> None:
+    sized = chart.properties(height=height).configure_view(strokeWidth=0)
     st.altair_chart(sized, alt=says[:500], width="stretch")

@@ -1,4 +1,4 @@
-"""Runs that a run can be compared with: earlier ones of the same device and profile."""
+"""The runs of the store, and those that a run can be compared with: same device, same profile."""
 
 from __future__ import annotations
 
@@ -8,33 +8,44 @@ from datetime import datetime
 from dashboard import data
 
 TREND_RUNS = 14
+_MAX_RUNS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
-    """The run before."""
+class Run:
+    """What tells runs apart."""
 
     run: str
+    device: str
+    profile: str
     started: datetime | None
 
 
-def previous(run: str) -> Before | None:
-    """The last run before this one on the same device with the same profile."""
-    found = data.row(
-        "SELECT o.run, o.started FROM v_runs o JOIN v_runs r ON r.run = ? "
-        "WHERE o.device = r.device AND o.profile = r.profile AND o.started < r.started "
-        "ORDER BY o.started DESC LIMIT 1",
-        run,
+def runs() -> list[Run]:
+    """The runs of the store, the latest first; asked for once, since it counts the cases of them all."""
+    found = data.rows(
+        "SELECT run, device, profile, started FROM v_runs "
+        f"ORDER BY started DESC NULLS LAST, run DESC LIMIT {_MAX_RUNS}"
     )
-    return None if found is None else Before(found["run"], found["started"])
+    return [Run(**item) for item in found]
 
 
-def trend(run: str) -> list[str]:
+def trend(run: str) -> list[Run]:
     """This run and those before it on the same device with the same profile, oldest first."""
-    found = data.values(
-        "SELECT o.run FROM v_runs o JOIN v_runs r ON r.run = ? "
-        "WHERE o.device = r.device AND o.profile = r.profile AND o.started <= r.started "
-        f"ORDER BY o.started DESC LIMIT {TREND_RUNS}",
-        run,
-    )
-    return found[::-1] or [run]
+    known = runs()
+    at = next((place for place, item in enumerate(known) if item.run == run), None)
+    if at is None:
+        return []
+    alike = [
+        item
+        for item in known[at:]
+        if (item.device, item.profile) == (known[at].device, known[at].profile)
+        and (item.started is not None or item.run == run)
+    ]
+    return alike[:TREND_RUNS][::-1]
+
+
+def previous(run: str) -> Run | None:
+    """The last run before this one on the same device with the same profile."""
+    course = trend(run)
+    return course[-2] if len(course) > 1 else None

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import data, look
+from dashboard import data, history, look
 
 LATEST = "latest"
 RUN = "run"
@@ -15,11 +15,10 @@ RUN = "run"
 
 _SHOWN_RUN = "shown_run"
 _SEEN = "seen_version"
-_MAX_RUNS = 1000
 _POLL_SECONDS = 8
 
 _STYLE = """<style>
-.stMainBlockContainer { padding: 2.6rem 2.4rem 4rem; max-width: 1500px; }
+.stMainBlockContainer { padding: 2.6rem 1.8rem 4rem; max-width: 1500px; }
 [data-testid="stMetric"] { height: 100%; }
 </style>"""
 
@@ -34,7 +33,7 @@ def choose_run() -> str | None:
 
     "latest" follows the store: a link without ``?run=`` shows the newest results on any day.
     """
-    runs = data.values(f"SELECT run FROM v_runs ORDER BY started DESC NULLS LAST, run DESC LIMIT {_MAX_RUNS}")
+    runs = [item.run for item in history.runs()]
     if not runs:
         return None
     asked = st.query_params.get(RUN, LATEST)

@@ -10,12 +10,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from harness.errors import ExitCode, UsageError
 from harness.profiles import Profile, load_profile, parse_assignment
 from results.plan import Plan
 from results.tables import Format, Row, render, rich_table
 from results.vocabulary import Outcome
 
+_PIPE_COLUMNS = 140
 _OPTIONS = ("device", "hub", "models", "model_filter", "test_filter", "workers")
 
 
@@ -108,7 +111,8 @@ def gaps(options: argparse.Namespace) -> int:
     from results.store import open_store
 
     with open_store(options.store) as store:
-        text = render_gaps(store, options.run, Format(options.format), limit=options.limit or None)
+        form, width = Format(options.format), _console().width
+        text = render_gaps(store, options.run, form, limit=options.limit or None, width=width)
     print(text, end="")
     return ExitCode.OK
 
@@ -142,8 +146,6 @@ def _say(quiet: bool) -> Callable[[str], None]:
 
 
 def _print_report(folder: Path, run: str | None, form: str) -> None:
-    from rich.console import Console
-
     from results.report import print_report, render_report
     from results.scoreboard import scoreboard
     from results.store import open_store
@@ -151,18 +153,21 @@ def _print_report(folder: Path, run: str | None, form: str) -> None:
     with open_store(folder) as store:
         board = scoreboard(store, run)
     if form == Format.TABLE:
-        print_report(board, Console())
+        print_report(board, _console())
     else:
         print(render_report(board, Format(form)), end="")
 
 
 def _print_table(rows: Sequence[Row], form: str) -> None:
-    from rich.console import Console
-
     if form == Format.TABLE:
-        Console().print(rich_table(rows, list(rows[0]) if rows else []))
+        _console().print(rich_table(rows, list(rows[0]) if rows else []))
     else:
         print(render(rows, Format(form)), end="")
+
+
+def _console() -> Console:
+    """Standard output; a file or a pipe has no width of its own, and 80 columns cut too much."""
+    return Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
 
 
 def _print_probe(place: Path, run_id: str) -> int:
@@ -172,7 +177,7 @@ def _print_probe(place: Path, run_id: str) -> int:
 
     with open_store(place) as store:
         stages = store.rows("v_stages", run=run_id)
-        fell_back = render_gaps(store, run_id)
+        fell_back = render_gaps(store, run_id, width=_console().width)
     rows = [{name: row[name] for name in ("stage", "outcome", "seconds", "message")} for row in stages]
     print(stages[0]["case_id"])
     _print_table(rows, Format.TABLE)

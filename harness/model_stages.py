@@ -73,11 +73,12 @@ def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], O
     try:
         found = stage()
     except Exception as error:  # noqa: BLE001 - whatever a model or a device raises is the result
+        cause = _unwrapped(error)
         return CaseResult(
             outcome=_outcome_of(error, classify),
             seconds=time.perf_counter() - started,
-            exception=qualified_name(error),
-            message=str(error) or qualified_name(error),
+            exception=qualified_name(cause),
+            message=str(cause) or qualified_name(cause),
             traceback=shortened_traceback(error),
         )
     return CaseResult(
@@ -88,6 +89,13 @@ def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], O
         facts=found.facts,
         calls=found.calls,
     )
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """What a compile backend raised, without the wrapping and the advice that Dynamo puts around it."""
+    while (inner := getattr(error, "inner_exception", None)) is not None:
+        error = inner
+    return error
 
 
 def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) -> Outcome:

@@ -22,7 +22,7 @@ import psutil
 
 from harness.errors import HarnessError, InfrastructureError
 
-PRELOADED = ("torch", "transformers", "harness.worker")
+PRELOADED = ("harness.preload",)
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 ``huggingface_hub`` repeats list pages and file bodies by itself, but not ``model_info`` nor the
 first call of ``snapshot_download``, and it reads no HTTP date in ``Retry-After`` (measured with
-2.4.0). This is the part it lacks; a call it already repeated just fails a little later.
+2.4.0). This is the part it lacks; to wrap a call that it already repeats would multiply the waits.
 """
 
 from __future__ import annotations

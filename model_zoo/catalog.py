@@ -6,8 +6,8 @@ works from the file and asks the Hub for nothing but files. Needs no torch.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -41,7 +41,7 @@ _FORMATS = {
 
 
 class CatalogError(ValueError):
-    """A catalog file that cannot be read; says why."""
+    """A catalog file that cannot be read, or a model that a Hub does not show; says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def snapshot(
         endpoint: of the Hub or a mirror; the default is ``HF_ENDPOINT`` as it was at import.
         limit: most entries; None for all.
         task, author, filter, search: as ``HfApi.list_models`` takes them.
-        attempts: how often a failing call is made.
+        attempts: how often a failing call for one model is made.
 
     Raises:
         OSError: what ``huggingface_hub`` raises when the Hub cannot be reached or refuses.
@@ -103,22 +103,59 @@ def snapshot(
 
     api = HfApi(endpoint=endpoint, token=token)
 
-    def listing() -> list[Any]:
-        found = api.list_models(
-            sort="downloads",
-            limit=limit,
-            expand=_EXPAND,
-            pipeline_tag=task,
-            author=author,
-            filter=filter,
-            search=search,
-        )
-        return list(itertools.islice(found, limit))
+    # The client repeats the pages of a listing by itself, but not the call for one model.
+    found = api.list_models(
+        sort="downloads",
+        limit=limit,
+        expand=_EXPAND,
+        pipeline_tag=task,
+        author=author,
+        filter=filter,
+        search=search,
+    )
+    with _reaching(api.endpoint):
+        return [_entry(info if info.sha else _info(api, info.id, None, attempts)) for info in found]
 
-    return [
-        _entry(info if info.sha else _info(api, info.id, attempts))
-        for info in with_backoff(listing, attempts=attempts)
-    ]
+
+def lookup(
+    endpoint: str | None,
+    repo_id: str,
+    revision: str | None = None,
+    *,
+    token: str | bool | None = None,
+    attempts: int = 5,
+) -> CatalogEntry:
+    """The entry of one model.
+
+    Args:
+        revision: a name or a commit hash; None for the main branch.
+
+    Raises:
+        CatalogError: the Hub shows no such model or revision to this client.
+        OSError: the Hub cannot be reached, or keeps failing.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+
+    api = HfApi(endpoint=endpoint, token=token)
+    try:
+        with _reaching(api.endpoint):
+            return _entry(_info(api, repo_id, revision, attempts))
+    except RevisionNotFoundError as error:
+        raise CatalogError(f"{repo_id} has no revision {revision}") from error
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        raise CatalogError(f"there is no model {repo_id}, or it is private") from error
+
+
+@contextlib.contextmanager
+def _reaching(endpoint: str) -> Iterator[None]:
+    """Turn the HTTP library's own errors, which are no OSError, into one."""
+    try:
+        yield
+    except (OSError, ValueError):
+        raise
+    except Exception as error:
+        raise ConnectionError(f"{endpoint} cannot be reached: {error}") from error
 
 
 def write_catalog(path: Path | str, entries: Iterable[CatalogEntry]) -> None:
@@ -160,9 +197,9 @@ def read_catalog(path: Path | str) -> list[CatalogEntry]:
     return [CatalogEntry(**{key: _tuple_if_list(value) for key, value in row.items()}) for row in rows]
 
 
-def _info(api: Any, repo_id: str, attempts: int) -> Any:
-    """One model asked for by itself: a server may leave the commit hash out of its listing."""
-    return with_backoff(lambda: api.model_info(repo_id), attempts=attempts)
+def _info(api: Any, repo_id: str, revision: str | None, attempts: int) -> Any:
+    """One model asked for by itself; a server may leave the commit hash out of its listing."""
+    return with_backoff(lambda: api.model_info(repo_id, revision=revision, expand=_EXPAND), attempts=attempts)
 
 
 def _entry(info: Any) -> CatalogEntry:

@@ -72,7 +72,8 @@ def fetch(
         endpoint: of the Hub or a mirror; the default is ``HF_ENDPOINT`` as it was at import.
         token: as ``huggingface_hub`` takes it; None uses the saved one.
         max_bytes: largest sum of file sizes to fetch.
-        attempts: how often a failing server is asked.
+        attempts: how often a failing server is asked to look a name up; the client itself repeats
+            the other calls five times.
 
     Raises:
         FetchError: with the reason.
@@ -155,9 +156,8 @@ def _download(
         known = _complete(cache, repo_id, commit)
         if known is not None:
             return known
-    tree = with_backoff(
-        lambda: list(api.list_repo_tree(repo_id, revision=commit, recursive=True)), attempts=attempts
-    )
+    # The client repeats this call, and each file's, by itself; a second layer would wait for minutes.
+    tree = api.list_repo_tree(repo_id, revision=commit, recursive=True)
     sizes = {entry.path: entry.size for entry in tree if isinstance(entry, RepoFile)}
     files = wanted_files(sizes)
     if not files:
@@ -166,17 +166,14 @@ def _download(
         )
     manifest = {name: sizes[name] for name in files}
     _check_space(repo_id, sum(manifest.values()), cache, max_bytes)
-    with_backoff(
-        lambda: snapshot_download(
-            repo_id,
-            revision=commit,
-            cache_dir=cache,
-            endpoint=endpoint,
-            token=token,
-            tqdm_class=_NoBar,
-            allow_patterns=[glob.escape(name) for name in files],
-        ),
-        attempts=attempts,
+    snapshot_download(
+        repo_id,
+        revision=commit,
+        cache_dir=cache,
+        endpoint=endpoint,
+        token=token,
+        tqdm_class=_NoBar,
+        allow_patterns=[glob.escape(name) for name in files],
     )
     folder = _snapshot_folder(cache, repo_id, commit)
     lacking = _lacking(folder, manifest)

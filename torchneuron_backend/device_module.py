@@ -106,7 +106,9 @@ class DeviceProperties:
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     """The properties of a device. Raises RuntimeError when there is none such."""
-    return DeviceProperties(name="Trainium (simulated NeuronCore)", total_memory=_C.memory_limit(_index(device)))
+    return DeviceProperties(
+        name="Trainium (simulated NeuronCore)", total_memory=_C.memory_limit(_index(device))
+    )
 
 
 def get_device_name(device: DeviceLike = None) -> str:
@@ -144,7 +146,9 @@ class Stream(torch.Stream):
 class Event(torch.Event):
     """An event of a neuron device: the moment at which it was recorded."""
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> "Event":
+    def __new__(
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> "Event":
         return super().__new__(
             cls, device=_NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
         )

@@ -43,7 +43,7 @@ def page() -> None:
         where.params,
         order=order,
         shown={
-            "model_id": columns.text("model", pinned=True, width=215),
+            "model_id": columns.text("model", pinned=True, width=240),
             **{str(stage): columns.outcome(str(stage), _STAGE_HELP, width=104) for stage in MODEL_STAGES},
             "device_share": columns.share("on device", "Share of its operator calls; copies left out"),
             "fallback_calls": columns.count("CPU calls", "Calls that fell back to the CPU"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import case_parts, columns, data, look, notices, shell, table
+from dashboard import case_parts, columns, data, look, shell, table
 from results.vocabulary import MODEL_STAGES
 
 _RUNS = 30

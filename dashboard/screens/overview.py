@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import charts, columns, data, look, notices, shell, table
-from dashboard.history import Before, previous, trend
+from dashboard.history import Run, previous, trend
 from results.vocabulary import OUTCOMES, Outcome, Verdict
 
 _TOP = 8
@@ -53,7 +53,7 @@ def _title(run: str) -> None:
     st.markdown("  ·  ".join(parts))
 
 
-def _funnel(run: str, before: Before | None) -> None:
+def _funnel(run: str, before: Run | None) -> None:
     st.subheader("Models by stage")
     stages = data.frame(
         "SELECT stage, ordinal, planned, counted, passed, share FROM v_funnel WHERE run = ? AND on_device",
@@ -84,7 +84,7 @@ def _funnel(run: str, before: Before | None) -> None:
     st.caption(said)
 
 
-def _shares(run: str, before: Before | None) -> None:
+def _shares(run: str, before: Run | None) -> None:
     st.subheader("Operator calls on the device")
     found = data.row("SELECT sum(movement_calls) AS movement FROM v_device_share WHERE run = ?", run)
     models, tests = st.columns(2)
@@ -105,7 +105,7 @@ def _shares(run: str, before: Before | None) -> None:
     )
 
 
-def _share(label: str, run: str, before: Before | None, *, models: bool) -> None:
+def _share(label: str, run: str, before: Run | None, *, models: bool) -> None:
     """The share of calls on the device, with its change and its course over the last runs."""
     kinds = "kind = 'model'" if models else "kind <> 'model'"
     sql = (
@@ -114,7 +114,7 @@ def _share(label: str, run: str, before: Before | None, *, models: bool) -> None
         f"sum(device_calls) / nullif(sum(device_calls + fallback_calls), 0) AS share FROM v_device_share "
         f"WHERE {kinds} AND list_contains(?, run) GROUP BY run"
     )
-    runs = trend(run)
+    runs = [item.run for item in trend(run)]
     by_run = {item["run"]: item for item in data.rows(sql, runs)}
     now = by_run.get(run)
     if now is None or now["share"] is None:
@@ -163,7 +163,7 @@ def _outcomes(run: str) -> None:
     st.caption("  \n".join(lines))
 
 
-def _verdicts(run: str, before: Before | None) -> None:
+def _verdicts(run: str, before: Run | None) -> None:
     st.subheader("Verdicts")
     sql = "SELECT verdict, cases FROM v_verdicts WHERE run = ?"
     now = {item["verdict"]: int(item["cases"]) for item in data.rows(sql, run)}

@@ -65,6 +65,10 @@ class Device(Protocol):
     def compile_options(self) -> Mapping[str, Any]:
         """Keyword arguments for ``torch.compile`` beside the backend."""
 
+    @classmethod
+    def preload(cls) -> None:
+        """Import what using the device will import; starts nothing, since forks follow."""
+
     def describe(self) -> Description:
         """Look at the device; never raises for one that is merely absent."""
 
@@ -124,6 +128,10 @@ class TorchDevice:
     name: str = ""
     compile_backend: str = "inductor"
     compile_options: ClassVar[Mapping[str, Any]] = {}
+
+    @classmethod
+    def preload(cls) -> None:
+        """Nothing beyond torch."""
 
     def describe(self) -> Description:
         """Ask ``torch.<name>`` for availability and count."""

@@ -30,6 +30,14 @@ class NeuronDevice(TorchDevice):
     compile_backend = "neuron"
     compile_options: ClassVar[Mapping[str, Any]] = {"dynamic": False}
 
+    @classmethod
+    def preload(cls) -> None:
+        """The simulator's compiler: Torch-MLIR and XLA are large libraries."""
+        if not is_real():
+            from torchneuron_backend.compiler import lowering
+
+            lowering.preload()
+
     def describe(self) -> Description:
         """Adds, for the simulator, why its extension could not be loaded."""
         try:

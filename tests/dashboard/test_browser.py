@@ -28,10 +28,15 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium, google-chrome or chromium-browser on the PATH"),
 ]
 
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 MODEL = "acme/tiny-gpt2"
 PAGES = {
     "overview": ("", {}, ["Models by stage", "Top gaps", "Complete: all 208 planned cases"]),
@@ -151,6 +156,19 @@ def test_every_page_paints_without_an_error(tab: Tab, name: str, tmp_path: Path)
     tab.assert_sound()
 
 
+def test_the_charts_are_drawn(tab: Tab) -> None:
+    tab.open("", run=COMPLETE_RUN)
+    charts = tab.page.locator(
+        "[data-testid=stVegaLiteChart]:is([aria-label*=stage], :has([aria-label*=stage]))"
+    )
+    charts.first.wait_for()
+    tab.page.wait_for_timeout(500)
+    drawn = tab.page.locator("[data-testid=stVegaLiteChart]").locator("canvas, svg")
+    heights = [drawn.nth(at).bounding_box()["height"] for at in range(drawn.count())]
+    assert len([height for height in heights if height > 100]) >= 2, heights
+    tab.assert_sound()
+
+
 def test_the_overview_paints_in_the_dark(browser: Any, site: str, tmp_path: Path) -> None:
     tab = Tab(browser, site, scheme="dark")
     tab.open("", run=INCOMPLETE_RUN)
@@ -164,9 +182,10 @@ def test_the_overview_paints_in_the_dark(browser: Any, site: str, tmp_path: Path
 
 def test_a_click_on_a_row_opens_its_page_and_the_way_back_keeps_the_filters(tab: Tab) -> None:
     tab.open("models", run=COMPLETE_RUN, task="text-generation")
-    grid = tab.page.locator("[data-testid=stDataFrame] canvas").first
-    grid.wait_for()
-    grid.click(position={"x": 60, "y": 52})
+    grid = tab.page.locator("[data-testid=stDataFrame]").first
+    tab.page.locator("td", has_text=MODEL).first.wait_for(state="attached")  # the grid has its rows
+    corner = grid.bounding_box()
+    tab.page.mouse.click(corner["x"] + 60, corner["y"] + 52)
     tab.page.wait_for_url(re.compile(r"/model\?"))
     assert f"run={COMPLETE_RUN}" in tab.page.url
     assert "model=acme%2Ftiny-gpt2" in tab.page.url
@@ -209,7 +228,8 @@ def test_hostile_names_do_nothing(tab: Tab, path: str, query: dict[str, str]) ->
 def test_a_download_is_the_table(tab: Tab, tmp_path: Path) -> None:
     tab.open("operators", run=COMPLETE_RUN)
     with tab.page.expect_download() as download:
-        tab.page.get_by_role("button", name="CSV").first.click()
+        tab.page.locator(".st-key-gaps_csv button").click()
+    assert download.value.suggested_filename == "gaps.csv"
     download.value.save_as(tmp_path / "gaps.csv")
     lines = (tmp_path / "gaps.csv").read_text().splitlines()
     assert lines[0].startswith("rank,op,models")

@@ -20,7 +20,6 @@ from tests.dashboard.conftest import OpenPage
 from tests.dashboard.test_pages import ALL_PAGES
 from tests.results.factory import INCOMPLETE_RUN, make_run, make_store
 
-
 FEW_ROWS = {
     "v_runs",
     "v_completeness",

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from model_zoo.catalog import CatalogEntry, CatalogError, read_catalog, snapshot, write_catalog
+from model_zoo.catalog import CatalogEntry, CatalogError, lookup, read_catalog, snapshot, write_catalog
 from model_zoo.mirror import Fault, MirrorServer
 from model_zoo.mirror.documents import properties
 from model_zoo.mirror.repository import MirrorDirectory
@@ -71,6 +71,31 @@ def test_a_missing_hash_is_asked_for_and_a_busy_hub_asked_again(
     hand.faults.add(Fault("/api/models/acme", status=429, headers={"Retry-After": "0"}))
     (entry,) = snapshot(hand.endpoint, search="alpha", token=False)
     assert len(entry.revision) == 40
+
+
+def test_one_model_is_looked_up_as_it_is_listed(hand: MirrorServer) -> None:
+    listed = {entry.id: entry for entry in snapshot(hand.endpoint, token=False)}
+    entry = listed["acme/alpha"]
+    assert lookup(hand.endpoint, "acme/alpha", token=False) == entry
+    assert lookup(hand.endpoint, "acme/alpha", entry.revision, token=False) == entry
+    with pytest.raises(CatalogError, match="no model acme/nothing"):
+        lookup(hand.endpoint, "acme/nothing", token=False)
+    with pytest.raises(CatalogError, match="no model not an id"):
+        lookup(hand.endpoint, "not an id", token=False)
+    with pytest.raises(CatalogError, match="no revision v9"):
+        lookup(hand.endpoint, "acme/alpha", "v9", token=False)
+
+
+def test_an_unreachable_hub_is_an_os_error(hand_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub.utils._http as http
+
+    monkeypatch.setattr(http.time, "sleep", lambda _: None)  # The client waits 20 s before it gives up.
+    with MirrorServer(hand_dir) as server:
+        pass
+    with pytest.raises(OSError, match="cannot be reached"):
+        lookup(server.endpoint, "acme/alpha", token=False)
+    with pytest.raises(OSError, match="cannot be reached"):
+        snapshot(server.endpoint, token=False)
 
 
 def test_a_file_gives_back_what_was_written(hand: MirrorServer, tmp_path: Path) -> None:

@@ -154,8 +154,14 @@ def test_one_cached_file_of_a_gated_repository_is_not_a_success(hand: MirrorServ
     one = hf_hub_download("acme/gated", "config.json", endpoint=hand.endpoint, cache_dir=cache, token=TOKEN)
     commit = Path(one).parent.name
     assert reason_of(hand, "acme/gated", cache, commit) == FetchReason.GATED
-    hand.faults.add(Fault("/tree/", status=503, times=9))
-    assert reason_of(hand, "acme/gated", cache, commit, attempts=1) == FetchReason.SERVER_ERROR
+    hand.faults.add(Fault("/tree/", status=403, times=9))
+    assert reason_of(hand, "acme/gated", cache, commit) == FetchReason.UNAUTHORIZED
+
+
+def test_a_listing_that_fails_once_is_repeated_by_the_client(hand: MirrorServer, cache: Path) -> None:
+    hand.faults.add(Fault("/tree/", status=503, headers={"Retry-After": "0"}))
+    assert fetch("acme/alpha", "main", cache, hand.endpoint, token=False).is_dir()
+    assert len([request for request in hand.requests if "/tree/" in request.path]) >= 2
 
 
 def test_a_truncated_file_is_named_incomplete(hand: MirrorServer, cache: Path) -> None:

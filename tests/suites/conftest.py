@@ -13,6 +13,17 @@ from results.plan import load_plan
 ROOT = Path(suites.__file__).parents[1]
 
 
+@pytest.fixture(autouse=True, scope="package")
+def one_thread():
+    """Samples are tiny; threads only get into the way of other tests."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 class Recorded:
     """A run's folder, read back."""
 

@@ -15,15 +15,6 @@ from suites.opinfo.catalog import cases, operators
 from tests.suites.fakes import FakeDevice
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Samples are tiny; threads only get into the way of other tests."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def case_of(op, dtype="float32"):
     (case,) = cases(Selection("test", (op,)), (dtype,))
     return case

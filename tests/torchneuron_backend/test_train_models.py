@@ -26,17 +26,25 @@ def bert() -> Case:
     tokens = ids()
     mask = torch.ones_like(tokens)
     mask[1, 5:] = 0
-    return transformers.BertForMaskedLM(config), {"input_ids": tokens, "attention_mask": mask, "labels": tokens}
+    return transformers.BertForMaskedLM(config), {
+        "input_ids": tokens,
+        "attention_mask": mask,
+        "labels": tokens,
+    }
 
 
 def gpt2() -> Case:
-    config = transformers.GPT2Config(vocab_size=64, n_embd=16, n_layer=2, n_head=2, attn_implementation="eager")
+    config = transformers.GPT2Config(
+        vocab_size=64, n_embd=16, n_layer=2, n_head=2, attn_implementation="eager"
+    )
     tokens = ids()
     return transformers.GPT2LMHeadModel(config), {"input_ids": tokens, "labels": tokens}
 
 
 def llama() -> Case:
-    config = transformers.LlamaConfig(**TEXT, intermediate_size=32, num_key_value_heads=1, attn_implementation="eager")
+    config = transformers.LlamaConfig(
+        **TEXT, intermediate_size=32, num_key_value_heads=1, attn_implementation="eager"
+    )
     tokens = ids()
     return transformers.LlamaForCausalLM(config), {"input_ids": tokens, "labels": tokens}
 
@@ -50,7 +58,12 @@ def t5() -> Case:
 
 def vit() -> Case:
     config = transformers.ViTConfig(
-        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, image_size=16, patch_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        image_size=16,
+        patch_size=8,
         attn_implementation="eager",
     )
     model = transformers.ViTForImageClassification(config)
@@ -58,23 +71,39 @@ def vit() -> Case:
 
 
 def resnet() -> Case:
-    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
+    config = transformers.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic"
+    )
     model = transformers.ResNetForImageClassification(config)
     return model, {"pixel_values": torch.randn(2, 3, 32, 32), "labels": torch.tensor([0, 1])}
 
 
 def whisper() -> Case:
     config = transformers.WhisperConfig(
-        vocab_size=64, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, num_mel_bins=8, max_source_positions=20,
-        max_target_positions=16, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+        vocab_size=64,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        num_mel_bins=8,
+        max_source_positions=20,
+        max_target_positions=16,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
         attn_implementation="eager",
     )
     model = transformers.WhisperForConditionalGeneration(config)
     return model, {"input_features": torch.randn(2, 8, 40), "labels": ids(2, 6)}
 
 
-def train(model: nn.Module, inputs: Inputs, device: str) -> tuple[list[float], dict[str, torch.Tensor], dict[str, Any]]:
+def train(
+    model: nn.Module, inputs: Inputs, device: str
+) -> tuple[list[float], dict[str, torch.Tensor], dict[str, Any]]:
     """Losses, last gradients and final state after a few AdamW steps on ``device``, all on the CPU."""
     torch.manual_seed(11)  # dropout draws the same numbers on both devices
     model = copy.deepcopy(model).to(device).train()

@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 from . import memory, metrics
 from .errors import CompilerError, DynamicShapeError
 from .executable import Executable
-from .graph import DYNAMIC_SHAPE_MESSAGE, Constant, FromInput, Plan, make_plan, refuse_symbols
+from .graph import DYNAMIC_SHAPE_MESSAGE, Constant, Empty, FromInput, FromProgram, Plan, Source, make_plan, refuse_symbols
 from .lowering import lower
 
 log = logging.getLogger(__name__)
@@ -120,17 +120,22 @@ def _runner(plan: Plan, executable: Executable | None, record: metrics.GraphReco
             inputs = [*(values[index] for index in plan.inputs), *plan.constants]
             computed = executable.run([memory.to_host(tensor) for tensor in inputs])
             results = [memory.to_device(tensor, spec) for tensor, spec in zip(computed, plan.results, strict=True)]
-        answer = [
-            values[source.index]
-            if isinstance(source, FromInput)
-            else source.value
-            if isinstance(source, Constant)
-            else results[source.index]
-            for source in plan.outputs
-        ]
+        answer = [_answer(source, values, results) for source in plan.outputs]
         metrics.record_execution(record, time.perf_counter() - started)
         return answer
 
     # AOTAutograd hands a list over and frees what it can while the graph runs.
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
+
+
+def _answer(source: Source, values: list[Any], results: list[torch.Tensor]) -> Any:
+    match source:
+        case FromInput(index):
+            return values[index]
+        case FromProgram(index):
+            return results[index]
+        case Empty(spec):
+            return torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype, device=spec.device)
+        case Constant(value):
+            return value

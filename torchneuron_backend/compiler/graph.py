@@ -24,6 +24,16 @@ DYNAMIC_SHAPE_MESSAGE = (
 
 
 @dataclass(frozen=True)
+class ResultSpec:
+    """What a computed output must look like: sizes, strides in elements, dtype, device."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+
+@dataclass(frozen=True)
 class FromInput:
     """This output is argument ``index`` of the graph, unchanged."""
 
@@ -45,13 +55,13 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class ResultSpec:
-    """What a computed output must look like: sizes, strides in elements, dtype, device."""
+class Empty:
+    """This output has no elements, hence nothing to compute; each run makes a new one of ``spec``."""
 
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
+    spec: ResultSpec
+
+
+Source = FromInput | FromProgram | Constant | Empty
 
 
 @dataclass
@@ -65,7 +75,7 @@ class Plan:
     inputs: list[int]
     constants: list[torch.Tensor]
     results: list[ResultSpec]
-    outputs: list[FromInput | FromProgram | Constant]
+    outputs: list[Source]
     operators: Counter[tuple[str, str]]
 
 
@@ -143,12 +153,12 @@ def make_plan(module: GraphModule) -> Plan:
 
 def _sort_outputs(
     module: GraphModule, arguments: list[Node]
-) -> tuple[list[FromInput | FromProgram | Constant], list[Node]]:
+) -> tuple[list[Source], list[Node]]:
     """Where each output comes from, and the nodes to compute, each once."""
     (output_node,) = (node for node in module.graph.nodes if node.op == "output")
     returned = output_node.args[0]
     returned = returned if isinstance(returned, (list, tuple)) else (returned,)
-    outputs: list[FromInput | FromProgram | Constant] = []
+    outputs: list[Source] = []
     computed: list[Node] = []
     for value in returned:
         if not isinstance(value, Node):
@@ -159,6 +169,8 @@ def _sort_outputs(
             outputs.append(Constant(_attribute(module, value)))
         elif not isinstance(value.meta.get("val"), torch.Tensor):
             raise DynamicShapeError(DYNAMIC_SHAPE_MESSAGE)
+        elif not value.meta["val"].numel():
+            outputs.append(Empty(_spec(value.meta["val"])))
         else:
             if value not in computed:
                 computed.append(value)

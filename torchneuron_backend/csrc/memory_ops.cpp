@@ -32,6 +32,20 @@ namespace {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
+// Made as the library loads, so that their kind is known before their first call.
+OpRecord& empty_memory_format_record = op_record("aten::empty.memory_format", Kind::Meta);
+OpRecord& empty_strided_record = op_record("aten::empty_strided", Kind::Meta);
+OpRecord& as_strided_record = op_record("aten::as_strided", Kind::Meta);
+OpRecord& view_record = op_record("aten::view", Kind::Meta);
+OpRecord& reshape_alias_record = op_record("aten::_reshape_alias", Kind::Meta);
+OpRecord& unfold_record = op_record("aten::unfold", Kind::Meta);
+OpRecord& view_as_real_record = op_record("aten::view_as_real", Kind::Meta);
+OpRecord& view_as_complex_record = op_record("aten::view_as_complex", Kind::Meta);
+OpRecord& resize_record = op_record("aten::resize_", Kind::Meta);
+OpRecord& set__source_Storage_storage_offset_record = op_record("aten::set_.source_Storage_storage_offset", Kind::Meta);
+OpRecord& copy_from_record = op_record("aten::_copy_from", Kind::Copy);
+OpRecord& local_scalar_dense_record = op_record("aten::_local_scalar_dense", Kind::Copy);
+
 bool on_neuron(const at::Tensor& tensor) {
   return tensor.device().type() == kNeuron;
 }
@@ -53,11 +67,10 @@ void check_new_tensor(std::optional<at::Layout> layout, std::optional<bool> pin_
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                  std::optional<at::Device> device, std::optional<bool> pin_memory,
                  std::optional<at::MemoryFormat> memory_format) {
-  static OpRecord& record = op_record("aten::empty.memory_format", Kind::Meta);
-  KernelScope scope(record);
+  KernelScope scope(empty_memory_format_record);
   check_new_tensor(layout, pin_memory);
   const c10::DeviceGuard guard(neuron_device(device));
-  faults::before(record, current_device());
+  faults::before(empty_memory_format_record, current_device());
   const auto scalar_type = c10::dtype_or_default(dtype);
   at::Tensor made = at::detail::empty_generic(size, device_allocator(), kKeys, scalar_type, memory_format);
   scope.finish(scalar_type, Route::Native, 0);
@@ -67,11 +80,10 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std:
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
                          std::optional<at::Layout> layout, std::optional<at::Device> device,
                          std::optional<bool> pin_memory) {
-  static OpRecord& record = op_record("aten::empty_strided", Kind::Meta);
-  KernelScope scope(record);
+  KernelScope scope(empty_strided_record);
   check_new_tensor(layout, pin_memory);
   const c10::DeviceGuard guard(neuron_device(device));
-  faults::before(record, current_device());
+  faults::before(empty_strided_record, current_device());
   const auto scalar_type = c10::dtype_or_default(dtype);
   at::Tensor made = at::detail::empty_strided_generic(size, stride, device_allocator(), kKeys, scalar_type);
   scope.finish(scalar_type, Route::Native, 0);
@@ -90,34 +102,28 @@ at::Tensor counted_view(OpRecord& record, const at::Tensor& self, Function funct
 
 at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride,
                       std::optional<int64_t> storage_offset) {
-  static OpRecord& record = op_record("aten::as_strided", Kind::Meta);
-  return counted_view(record, self,
+  return counted_view(as_strided_record, self,
                       [&] { return at::native::as_strided_tensorimpl(self, size, stride, storage_offset); });
 }
 
 at::Tensor view(const at::Tensor& self, at::IntArrayRef size) {
-  static OpRecord& record = op_record("aten::view", Kind::Meta);
-  return counted_view(record, self, [&] { return at::native::view(self, size); });
+  return counted_view(view_record, self, [&] { return at::native::view(self, size); });
 }
 
 at::Tensor reshape_alias(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride) {
-  static OpRecord& record = op_record("aten::_reshape_alias", Kind::Meta);
-  return counted_view(record, self, [&] { return at::native::_reshape_alias(self, size, stride); });
+  return counted_view(reshape_alias_record, self, [&] { return at::native::_reshape_alias(self, size, stride); });
 }
 
 at::Tensor unfold(const at::Tensor& self, int64_t dimension, int64_t size, int64_t step) {
-  static OpRecord& record = op_record("aten::unfold", Kind::Meta);
-  return counted_view(record, self, [&] { return at::native::unfold(self, dimension, size, step); });
+  return counted_view(unfold_record, self, [&] { return at::native::unfold(self, dimension, size, step); });
 }
 
 at::Tensor view_as_real(const at::Tensor& self) {
-  static OpRecord& record = op_record("aten::view_as_real", Kind::Meta);
-  return counted_view(record, self, [&] { return at::native::view_as_real(self); });
+  return counted_view(view_as_real_record, self, [&] { return at::native::view_as_real(self); });
 }
 
 at::Tensor view_as_complex(const at::Tensor& self) {
-  static OpRecord& record = op_record("aten::view_as_complex", Kind::Meta);
-  return counted_view(record, self, [&] { return at::native::view_as_complex(self); });
+  return counted_view(view_as_complex_record, self, [&] { return at::native::view_as_complex(self); });
 }
 
 // Makes room for `bytes` in the tensor's storage, never giving any back.
@@ -129,8 +135,7 @@ void grow_storage(const at::Tensor& self, size_t bytes) {
 }
 
 const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::optional<at::MemoryFormat> memory_format) {
-  static OpRecord& record = op_record("aten::resize_", Kind::Meta);
-  KernelScope scope(record);
+  KernelScope scope(resize_record);
   const auto old_bytes = self.storage().nbytes();
   if (self.sizes() != size) {
     const size_t bytes = at::detail::computeStorageNbytesContiguous(size, self.itemsize(),
@@ -153,8 +158,7 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::opti
 
 at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                         at::IntArrayRef stride) {
-  static OpRecord& record = op_record("aten::set_.source_Storage_storage_offset", Kind::Meta);
-  KernelScope scope(record);
+  KernelScope scope(set__source_Storage_storage_offset_record);
   at::native::checkSetStorage(self, std::move(source), offset, size, stride);
   auto* impl = self.unsafeGetTensorImpl();
   if (stride.data() != nullptr) {
@@ -201,10 +205,9 @@ at::Tensor host_side(const at::Tensor& tensor) {
 // All copies that touch the device: to it, from it, within it and between two; with any dtypes, strides,
 // broadcasting and math bits, because the host's own copy does the work on aliases of device memory.
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
-  static OpRecord& record = op_record("aten::_copy_from", Kind::Copy);
   use_device();
-  KernelScope scope(record);
-  faults::before(record, on_neuron(target) ? target.device().index() : self.device().index());
+  KernelScope scope(copy_from_record);
+  faults::before(copy_from_record, on_neuron(target) ? target.device().index() : self.device().index());
   if (!on_neuron(target)) {
     faults::raise_late_error();
   }
@@ -226,10 +229,9 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  static OpRecord& record = op_record("aten::_local_scalar_dense", Kind::Copy);
   use_device();
-  KernelScope scope(record);
-  faults::before(record, self.device().index());
+  KernelScope scope(local_scalar_dense_record);
+  faults::before(local_scalar_dense_record, self.device().index());
   faults::raise_late_error();
   const at::AutoDispatchBelowADInplaceOrView below;
   const at::Scalar value = at::native::_local_scalar_dense_cpu(host_side(self));

@@ -24,7 +24,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32
 # Larger samples say nothing more about an operator and cost compile time.
 _MAX_ELEMENTS = 20_000
 _CALLS_PER_SIGNATURE = 2
-_CALLS_PER_OP = 6
+_CALLS_PER_OP = 4
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class Calls:
         results = [item for item in tree_flatten(out)[0] if isinstance(item, torch.Tensor)]
         if not (tensors or results) or not all(map(_is_plain, tensors + results)):
             return
+        if results and not any(tensor.numel() for tensor in results):
+            return  # an empty result leaves nothing to compute
         dtype = (tensors or results)[0].dtype
         if dtype not in self.dtypes or sum(tensor.numel() for tensor in tensors + results) > _MAX_ELEMENTS:
             return

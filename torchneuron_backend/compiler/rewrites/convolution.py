@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -50,13 +51,58 @@ def _grad_input(
     transposed: bool,
     groups: int,
 ) -> torch.Tensor:
-    missing = [0] * len(stride)
-    if not transposed:
-        for i, (step, border, gap) in enumerate(zip(stride, padding, dilation, strict=True)):
-            reached = (grad.shape[i + 2] - 1) * step - 2 * border + gap * (weight.shape[i + 2] - 1) + 1
-            missing[i] = x.shape[i + 2] - reached
-    result = aten.convolution(grad, weight, None, stride, padding, dilation, not transposed, missing, groups)
-    return _crop(result, x.shape[2:])
+    if transposed:
+        none = [0] * len(stride)
+        result = aten.convolution(grad, weight, None, stride, padding, dilation, False, none, groups)
+        return _crop(result, x.shape[2:])
+    return _transposed(grad, weight, stride, padding, dilation, groups, x.shape[2:])
+
+
+def _transposed(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+    sizes: Sequence[int],
+) -> torch.Tensor:
+    """A transposed convolution cut to ``sizes``: in full, then without its border.
+
+    Torch-MLIR mixes up the dimensions of an output padding, so none is asked for.
+    """
+    none = [0] * len(stride)
+    result = aten.convolution(x, weight, None, stride, none, dilation, True, none, groups)
+    for dim, (border, size) in enumerate(zip(padding, sizes, strict=True), start=2):
+        short = border + size - result.shape[dim]
+        if short > 0:
+            result = aten.constant_pad_nd(result, [0, 0] * (result.ndim - dim - 1) + [0, short])
+        result = result.narrow(dim, border, size)
+    return result
+
+
+@rewrites(aten.convolution.default)
+def _convolution(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    output_padding: list[int],
+    groups: int,
+) -> Any:
+    if not transposed or not any(output_padding):
+        return NotImplemented
+    count = x.ndim - 2
+    stride, padding, dilation = (_each(value, count) for value in (stride, padding, dilation))
+    sizes = [
+        (x.shape[i + 2] - 1) * stride[i] - 2 * padding[i] + dilation[i] * (weight.shape[i + 2] - 1) + 1 + more
+        for i, more in enumerate(_each(output_padding, count))
+    ]
+    result = _transposed(x, weight, stride, padding, dilation, groups, sizes)
+    return result if bias is None else result + bias.reshape([-1, *[1] * count])
 
 
 def _grad_weight(

@@ -11,7 +11,14 @@ from .registry import aten, rewrites
 
 def _full(like: torch.Tensor | None, size: Any, value: float, dtype: torch.dtype | None) -> torch.Tensor:
     wanted = dtype or (torch.get_default_dtype() if like is None else like.dtype)
-    return aten.full(size, value, dtype=wanted)
+    return aten.scalar_tensor(value, dtype=wanted).expand(size)
+
+
+@rewrites(aten.full.default)
+def _full_of(size: list[int], value: Any, *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+    if dtype is None:
+        dtype = {bool: torch.bool, int: torch.int64}.get(type(value))
+    return _full(None, size, value, dtype)
 
 
 @rewrites(aten.empty.memory_format)

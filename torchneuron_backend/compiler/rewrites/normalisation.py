@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from .registry import aten, rewrites
@@ -43,3 +45,62 @@ def _weight_norm_backward(
     grad_length = along / norms
     grad_direction = (length / norms) * (grad - direction * along / (norms * norms))
     return grad_direction, grad_length.reshape(length.shape)
+
+
+@rewrites(aten._native_batch_norm_legit_no_training.default)
+def _batch_norm_inference(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """With the statistics beside the result in full size, as devices other than the CPU return them."""
+    shape = [1, -1, *[1] * (x.ndim - 2)]
+    mean, scale = running_mean.float(), (running_var.float() + eps).rsqrt()
+    result = (x.float() - mean.reshape(shape)) * scale.reshape(shape)
+    if weight is not None:
+        result = result * weight.float().reshape(shape)
+    if bias is not None:
+        result = result + bias.float().reshape(shape)
+    statistics = running_mean.dtype
+    return result.to(x.dtype), mean.to(statistics), scale.to(statistics)
+
+
+@rewrites(aten._native_batch_norm_legit_functional.default)
+def _batch_norm_functional(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    if training:
+        return NotImplemented
+    results = _batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps)
+    return (*results, running_mean.clone(), running_var.clone())
+
+
+@rewrites(aten.native_batch_norm.default)
+def _native_batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The results alone: new running statistics are results of another overload."""
+    if not training and running_mean is not None and running_var is not None:
+        return _batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps)
+    if running_mean is None or running_var is None:
+        return aten._native_batch_norm_legit.no_stats(x, weight, bias, training, momentum, eps)
+    functional = aten._native_batch_norm_legit_functional.default
+    return functional(x, weight, bias, running_mean, running_var, training, momentum, eps)[:3]

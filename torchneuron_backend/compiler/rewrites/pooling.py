@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .registry import aten, rewrites
+from .shapes import spread
 
 
 def _pair(value: list[int] | int, default: list[int] | None = None) -> list[int]:
@@ -70,6 +72,56 @@ def _max_pool2d_backward(grad: torch.Tensor, x: torch.Tensor, *args: Any) -> tor
     return flat.scatter_add(1, indices.reshape(planes, -1), grad.reshape(planes, -1)).reshape(x.shape)
 
 
+@dataclass(frozen=True)
+class _Windows:
+    """Where the windows of an average pooling lie: kernel, stride, left border, and border on the far side."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    border: tuple[int, int]
+    beyond: tuple[int, int]
+    counts: tuple[int, int]
+
+    @property
+    def padding(self) -> list[int]:
+        return [self.border[1], self.beyond[1], self.border[0], self.beyond[0]]
+
+    def total(self, padded: torch.Tensor) -> torch.Tensor:
+        """The sum over each window of an already padded plane."""
+        (sh, sw), (height, width) = self.stride, self.counts
+        total = None
+        for i in range(self.kernel[0]):
+            for j in range(self.kernel[1]):
+                piece = padded[..., i : i + (height - 1) * sh + 1 : sh, j : j + (width - 1) * sw + 1 : sw]
+                total = piece if total is None else total + piece
+        assert total is not None
+        return total
+
+
+def _average_windows(
+    x: torch.Tensor, kernel: list[int], stride: list[int], padding: list[int] | int, ceil_mode: bool
+) -> _Windows:
+    (kh, kw), (ph, pw) = _pair(kernel), _pair(padding)
+    sh, sw = _pair(stride, [kh, kw])
+    height, width = x.shape[-2:]
+    rows, columns = _pooled(height, kh, sh, ph, 1, ceil_mode), _pooled(width, kw, sw, pw, 1, ceil_mode)
+    below = max(ph, (rows - 1) * sh + kh - height - ph)
+    right = max(pw, (columns - 1) * sw + kw - width - pw)
+    return _Windows((kh, kw), (sh, sw), (ph, pw), (below, right), (rows, columns))
+
+
+def _divisor(x: torch.Tensor, windows: _Windows, include_padding: bool, override: int | None) -> Any:
+    """Elements per window; what ceil mode adds beyond the padding never counts."""
+    if override:
+        return override
+    ones = torch.ones((1, *x.shape[-2:]))
+    (ph, pw), (below, right) = windows.border, windows.beyond
+    if include_padding:
+        ones = aten.constant_pad_nd(ones, [pw, pw, ph, ph], 1)
+        return windows.total(aten.constant_pad_nd(ones, [0, right - pw, 0, below - ph]))
+    return windows.total(aten.constant_pad_nd(ones, windows.padding))
+
+
 @rewrites(aten.avg_pool2d.default)
 def _avg_pool2d(
     x: torch.Tensor,
@@ -80,36 +132,49 @@ def _avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
-    if ceil_mode or not x.dtype.is_floating_point:
+    if not x.dtype.is_floating_point:
         return NotImplemented
-    (kh, kw), (ph, pw) = _pair(kernel), _pair(padding)
-    sh, sw = _pair(stride, [kh, kw])
-    total = _window_sum(aten.constant_pad_nd(x.float(), [pw, pw, ph, ph]), kh, kw, sh, sw)
-    count: Any = divisor_override or kh * kw
-    if not count_include_pad and not divisor_override:
-        ones = torch.ones((1, *x.shape[-2:]))
-        count = _window_sum(aten.constant_pad_nd(ones, [pw, pw, ph, ph]), kh, kw, sh, sw)
-    return (total / count).to(x.dtype)
+    windows = _average_windows(x, kernel, stride, padding, ceil_mode)
+    total = windows.total(aten.constant_pad_nd(x.float(), windows.padding))
+    return (total / _divisor(x, windows, count_include_pad, divisor_override)).to(x.dtype)
 
 
-def _window_sum(x: torch.Tensor, kh: int, kw: int, sh: int, sw: int) -> torch.Tensor:
-    height, width = ((x.shape[-2] - kh) // sh) * sh + 1, ((x.shape[-1] - kw) // sw) * sw + 1
+@rewrites(aten.avg_pool2d_backward.default)
+def _avg_pool2d_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int] | int,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> torch.Tensor:
+    windows = _average_windows(x, kernel, stride, padding, ceil_mode)
+    share = grad.float() / _divisor(x, windows, count_include_pad, divisor_override)
+    (height, width), (ph, pw) = x.shape[-2:], windows.border
+    tall, wide = height + ph + windows.beyond[0], width + pw + windows.beyond[1]
     total = None
-    for i in range(kh):
-        for j in range(kw):
-            piece = x[..., i : i + height : sh, j : j + width : sw]
+    for i in range(windows.kernel[0]):
+        rows = spread(share, tall, share.ndim - 2, i, windows.stride[0])
+        for j in range(windows.kernel[1]):
+            piece = spread(rows, wide, share.ndim - 1, j, windows.stride[1])
             total = piece if total is None else total + piece
     assert total is not None
-    return total
+    return total[..., ph : ph + height, pw : pw + width].to(x.dtype)
 
 
 @rewrites(aten._adaptive_avg_pool2d_backward.default)
-def _adaptive_avg_pool2d_backward(grad: torch.Tensor, x: torch.Tensor) -> Any:
-    """Each gradient spread evenly over its window; windows of equal size only."""
-    (height, width), (out_h, out_w) = x.shape[-2:], grad.shape[-2:]
-    if not out_h or not out_w or height % out_h or width % out_w:
-        return NotImplemented
-    kh, kw = height // out_h, width // out_w
-    lead = grad.shape[:-2]
-    wide = (grad / (kh * kw)).reshape(*lead, out_h, 1, out_w, 1).expand(*lead, out_h, kh, out_w, kw)
-    return wide.reshape(x.shape)
+def _adaptive_avg_pool2d_backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The pooling is linear in rows and in columns, and so is its gradient: one matrix for each."""
+    rows, columns = _shares(x.shape[-2], grad.shape[-2]), _shares(x.shape[-1], grad.shape[-1])
+    return (rows.transpose(0, 1) @ grad.float() @ columns).to(x.dtype)
+
+
+def _shares(size: int, count: int) -> torch.Tensor:
+    """[count, size]: what each element contributes to each adaptive window's mean."""
+    window, place = torch.arange(count).unsqueeze(1), torch.arange(size)
+    first = (window * size) // count
+    behind = ((window + 1) * size + count - 1) // count
+    inside = (place >= first) & (place < behind)
+    return inside.float() / (behind - first).float()

@@ -48,8 +48,41 @@ def _on_scalars(overload: Any, also: Callable[..., Any] | None = None) -> None:
     rewrites(overload)(computed)
 
 
-for _overload in (aten.amax.default, aten.amin.default, aten.prod.dim_int, aten.cumsum.default, aten.mean.dim):
+for _overload in (aten.amax.default, aten.amin.default, aten.prod.dim_int, aten.cumsum.default):
     _on_scalars(_overload, REWRITES.get(_overload))
+for _overload in (aten.mean.dim, aten.sum.dim_IntList):
+    _on_scalars(_overload, REWRITES.get(_overload))
+
+
+def _scatter_on_scalars(overload: Any) -> None:
+    def computed(x: torch.Tensor, dim: int, index: torch.Tensor, source: Any) -> Any:
+        if x.ndim:
+            return NotImplemented
+        values = source.reshape(1) if isinstance(source, torch.Tensor) else source
+        return overload(x.reshape(1), 0, index.reshape(1), values).reshape(())
+
+    rewrites(overload)(computed)
+
+
+for _overload in (aten.scatter.src, aten.scatter.value, aten.scatter_add.default):
+    _scatter_on_scalars(_overload)
+
+
+@rewrites(aten.cumprod.default)
+def _cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """In as many steps as the length has bits: each multiplies with what stands 1, 2, 4, … before."""
+    wanted = dtype or (x.dtype if x.dtype.is_floating_point else torch.int64)
+    if x.ndim == 0:
+        return x.to(wanted)
+    dim %= x.ndim
+    product = x.float() if wanted in _HALVES else x.to(wanted)
+    distance = 1
+    while distance < x.shape[dim]:
+        padding = [0, 0] * (x.ndim - dim - 1) + [distance, 0]
+        earlier = aten.constant_pad_nd(product.narrow(dim, 0, x.shape[dim] - distance), padding, 1)
+        product = product * earlier
+        distance *= 2
+    return product.to(wanted)
 
 
 def _position(x: torch.Tensor, extreme: torch.Tensor, dim: int) -> torch.Tensor:

@@ -15,13 +15,13 @@ def _slice_backward(
 ) -> torch.Tensor:
     """Zeros of ``sizes`` with ``grad`` where the slice was."""
     start, _ = _bounds(sizes[dim], start, end)
-    return _spread(grad, sizes[dim], dim % len(sizes), start, step)
+    return spread(grad, sizes[dim], dim % len(sizes), start, step)
 
 
 @rewrites(aten.select_backward.default)
 def _select_backward(grad: torch.Tensor, sizes: list[int], dim: int, index: int) -> torch.Tensor:
     dim %= len(sizes)
-    return _spread(grad.unsqueeze(dim), sizes[dim], dim, index % sizes[dim], 1)
+    return spread(grad.unsqueeze(dim), sizes[dim], dim, index % sizes[dim], 1)
 
 
 @rewrites(aten.slice_scatter.default)
@@ -41,8 +41,8 @@ def _slice_scatter(
         return tensor.clone()
     if step == 1:
         return torch.cat([tensor.narrow(dim, 0, first), source, tensor.narrow(dim, last, size - last)], dim)
-    chosen = _spread(torch.ones_like(source, dtype=torch.int32), size, dim, first, step) > 0
-    return torch.where(chosen, _spread(source, size, dim, first, step), tensor)
+    chosen = spread(torch.ones_like(source, dtype=torch.int32), size, dim, first, step) > 0
+    return torch.where(chosen, spread(source, size, dim, first, step), tensor)
 
 
 @rewrites(aten.select_scatter.default)
@@ -58,7 +58,7 @@ def _bounds(size: int, start: int | None, end: int | None) -> tuple[int, int]:
     return first, max(first, last)
 
 
-def _spread(tensor: torch.Tensor, size: int, dim: int, start: int, step: int) -> torch.Tensor:
+def spread(tensor: torch.Tensor, size: int, dim: int, start: int, step: int) -> torch.Tensor:
     """``tensor`` along ``dim`` at start, start + step, …; zeros elsewhere up to ``size``."""
     count = tensor.shape[dim]
     if step > 1 and count:

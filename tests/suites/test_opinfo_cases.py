@@ -1,0 +1,113 @@
+"""Selecting operators and listing their cases."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from importlib import resources
+
+import pytest
+
+from results.plan import make_plan
+from suites.opinfo import ALL, DEFAULT_DTYPES, FIRST, ListingError, SelectionError, list_cases, load_selection
+from suites.opinfo.catalog import cases, operators
+from suites.opinfo.selection import check_names
+from suites.opinfo.traits import load_traits
+from tests.suites.conftest import ROOT
+
+
+def selection_file(tmp_path, text):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_first_slice_is_wide_and_makes_a_plan():
+    found = cases()
+    plan = make_plan(run="r", device="neuron", profile="p", cases=found)
+    groups = tomllib.loads(resources.files("suites.opinfo").joinpath("first.toml").read_text())["ops"]
+    assert all(len(group) >= 3 for group in groups.values())
+    assert len({case.spec["op"] for case in found}) >= 250
+    assert len(found) == len({case.spec["op"] for case in found}) * len(DEFAULT_DTYPES)
+    assert [case.id for case in plan.cases] == [case.id for case in found]
+    assert "opinfo::op_db::div.floor_rounding::forward[int64]" in {case.id for case in found}
+
+
+def test_pairs_that_op_db_does_not_list_are_planned_with_the_reason():
+    found = {case.id: case.spec for case in cases()}
+    gelu = found["opinfo::op_db::nn.functional.gelu::forward[int64]"]
+    assert gelu["unsupported"] == "op_db lists no int64 for this operator"
+    assert "unsupported" not in found["opinfo::op_db::nn.functional.gelu::forward[float32]"]
+    assert 50 < sum("unsupported" in spec for spec in found.values()) < len(found) / 4
+
+
+def test_all_is_every_operator_of_the_installed_torch():
+    found = cases(load_selection(ALL), ("float32",))
+    assert sorted(case.spec["op"] for case in found) == sorted(operators())
+    assert len(found) > 600
+
+
+def test_an_unknown_operator_is_named_with_the_nearest(tmp_path):
+    path = selection_file(tmp_path, '[ops]\nmine = ["add", "nn.functional.relux"]')
+    with pytest.raises(
+        SelectionError, match=r"'nn.functional.relux' \(did you mean 'nn.functional.relu'\?\)"
+    ):
+        cases(load_selection(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected a table"),
+        ("[ops", "expected a table"),
+        ("[ops]\na = 3", "expected a table"),
+        ("[ops]\na = [3]", "expected a table"),
+        ("[ops]\n", "expected a table"),
+        ('[ops]\na = ["add"]\nb = ["add"]', "named twice: add"),
+    ],
+)
+def test_a_damaged_selection_is_refused(tmp_path, text, said):
+    with pytest.raises(SelectionError, match=said):
+        load_selection(selection_file(tmp_path, text))
+
+
+def test_a_selection_that_is_not_there_is_refused():
+    with pytest.raises(SelectionError, match="neither 'first', 'all' nor a file"):
+        load_selection("nowhere.toml")
+
+
+def test_an_unknown_dtype_is_refused():
+    with pytest.raises(SelectionError, match="no dtype 'float33'"):
+        cases(load_selection(), ("float33",))
+
+
+def test_every_operator_that_traits_mention_exists():
+    check_names(load_traits().names(), operators(), "traits.toml")
+
+
+def test_listing_from_outside_gives_the_same_cases_and_imports_no_torch(tmp_path):
+    path = selection_file(tmp_path, '[ops]\nmine = ["add", "nn.functional.relu"]')
+    script = (
+        "import sys, json; from suites.opinfo import list_cases;"
+        f"found = list_cases({path!r}, ('float32', 'int64'));"
+        "print(json.dumps([sorted({'torch', 'numpy'} & set(sys.modules)), [c.id for c in found]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    imported, ids = json.loads(done.stdout)
+    assert imported == []
+    assert ids == [case.id for case in cases(load_selection(path), ("float32", "int64"))]
+
+
+def test_listing_passes_on_what_is_wrong(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    path = selection_file(tmp_path, "[ops]\n")
+    with pytest.raises(ListingError, match="expected a table"):
+        list_cases(path)
+
+
+def test_the_default_selection_is_the_first_slice():
+    assert load_selection() == load_selection(FIRST)
