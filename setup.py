@@ -69,7 +69,7 @@ def main() -> None:
                 depends=HEADERS,
                 extra_compile_args=[
                     "-std=c++20",
-                    # The work is in the host kernels of torch: more optimisation costs build time and gains nothing.
+                    # The work is in torch's host kernels: more would cost build time and gain nothing.
                     os.environ.get("TORCHNEURON_OPT", "-O1"),
                     "-g0",
                     "-fvisibility=hidden",

@@ -71,9 +71,8 @@ def main() -> None:
             taken = routes_taken(function)
             cpu = nanoseconds_per_call(host[label], options.seconds)
             neuron = nanoseconds_per_call(function, options.seconds)
-            print(
-                f"{label:28}{cpu:10.0f}{neuron:10.0f}{neuron - cpu:10.0f}  {', '.join(sorted(taken)) or 'none'}"
-            )
+            route = ", ".join(sorted(taken)) or "none"
+            print(f"{label:28}{cpu:10.0f}{neuron:10.0f}{neuron - cpu:10.0f}  {route}")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ def funnel(stages: pd.DataFrame) -> None:
     # The words are an axis, not a text mark: only axes take the colour of a light or a dark page.
     words: dict[str, Any] = {
         "labelFontSize": 14,
+        "labelFontWeight": 600,
         "labelLimit": 300,
         "ticks": False,
         "domain": False,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -153,9 +155,17 @@ def _print_report(folder: Path, run: str | None, form: str) -> None:
     with open_store(folder) as store:
         board = scoreboard(store, run)
     if form == Format.TABLE:
-        print_report(board, _console())
+        print_report(board, _console(), program=_program())
     else:
         print(render_report(board, Format(form)), end="")
+
+
+def _program() -> str:
+    """How this command was called: by its name, or by its path where that is not on the search path."""
+    called = Path(sys.argv[0])
+    if called.name != "harness" or shutil.which("harness") is not None:
+        return "harness"
+    return os.path.relpath(called)
 
 
 def _print_table(rows: Sequence[Row], form: str) -> None:

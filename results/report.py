@@ -23,6 +23,7 @@ from results.tables import (
     to_json,
 )
 
+PROGRAM = "harness"
 _WHOLE = 2000
 _VERDICT_STYLE = {"regression": "bold red", "unexpected_pass": "yellow", "incomplete": "yellow"}
 
@@ -50,8 +51,8 @@ def render_report(board: Scoreboard, form: Format, *, width: int | None = None) 
     return buffer.getvalue()
 
 
-def print_report(board: Scoreboard, console: Console) -> None:
-    """Print a scoreboard to a terminal."""
+def print_report(board: Scoreboard, console: Console, *, program: str = PROGRAM) -> None:
+    """Print a scoreboard to a terminal; ``program`` is how its reader calls the command."""
     console.print(Text(_headline(board), style="bold"))
     if board.banner:
         console.print(Text(one_line(board.banner), style="bold yellow"))
@@ -64,7 +65,7 @@ def print_report(board: Scoreboard, console: Console) -> None:
         line.append(", " if number else "")
         line.append(f"{cases} {name}", style=_VERDICT_STYLE.get(name, ""))
     console.print(line)
-    for text in _footer(board):
+    for text in _footer(board, program):
         console.print(Text(text), soft_wrap=True)
 
 
@@ -104,7 +105,7 @@ def _headline(board: Scoreboard) -> str:
     )
 
 
-def _footer(board: Scoreboard) -> list[str]:
+def _footer(board: Scoreboard, program: str) -> list[str]:
     routes = board.op_routes
     store = board.database.parent
     return [
@@ -112,7 +113,7 @@ def _footer(board: Scoreboard) -> list[str]:
         f"{routes.fallback_only} only on the CPU, of {routes.ops} that ran.",
         f"Worker processes that died: {board.worker_deaths}.",
         f"Database: {one_line(str(board.database))}",
-        f"Pages:    harness dashboard --store {one_line(str(store))}",
+        f"Pages:    {one_line(program)} dashboard --store {one_line(str(store))}",
     ]
 
 
@@ -126,7 +127,7 @@ def _markdown(board: Scoreboard) -> str:
         )
     verdicts = ", ".join(f"{cases} {name}" for name, cases in board.verdicts.items())
     parts.append(f"Verdicts: {markdown_text(verdicts, _WHOLE)}\n")
-    parts.append("".join(f"- {markdown_text(line, _WHOLE)}\n" for line in _footer(board)))
+    parts.append("".join(f"- {markdown_text(line, _WHOLE)}\n" for line in _footer(board, PROGRAM)))
     return "\n".join(parts)
 
 

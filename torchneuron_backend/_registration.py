@@ -1,5 +1,6 @@
 """Makes ``neuron`` a device of the installed torch, once per process."""
 
+import functools
 import importlib.util
 import sys
 from pathlib import Path
@@ -25,10 +26,12 @@ def check_build() -> None:
     built_for = note.read_text(encoding="utf-8").strip()
     if built_for != str(torch.__version__):
         raise ImportError(
-            f"the neuron device was built for torch {built_for}, and the installed torch is {torch.__version__}: {REBUILD}."
+            f"the neuron device was built for torch {built_for}, and the installed torch is "
+            f"{torch.__version__}: {REBUILD}."
         )
 
 
+@functools.cache  # asked for by every reading of the counters
 def load_extension() -> ModuleType:
     """The compiled part, which registers allocator, guard, hooks and kernels as it loads."""
     check_build()

@@ -39,7 +39,7 @@ def kinds() -> list[str]:
     return list(load_extension().fault_kinds())
 
 
-def set(op: str, kind: str, at: int = 1) -> None:  # noqa: A001
+def set(op: str, kind: str, at: int = 1) -> None:
     """Put fault ``kind`` in overload ``op``, to fire at its ``at``-th call from now (1: the next one).
 
     Raises ValueError, in one sentence, when there is no such operator or kind, or ``at`` is below 1.
@@ -53,7 +53,7 @@ def clear() -> None:
 
 
 def parse(text: str) -> list[tuple[str, str, int]]:
-    """``"op:kind@N;op:kind"`` as a list of (op, kind, N). Raises ValueError naming the part that does not fit."""
+    """``"op:kind@N;op:kind"`` as a list of (op, kind, N). Raises ValueError naming the part that is wrong."""
     faults = []
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         match = _FAULT.fullmatch(part)

@@ -19,7 +19,7 @@ def host_alias(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def adopt(tensor: torch.Tensor, device_index: int = -1) -> torch.Tensor:
-    """A neuron tensor over the memory of the CPU tensor ``tensor``, on ``device_index`` (-1: the current device).
+    """A neuron tensor over the memory of the CPU tensor ``tensor``, on ``device_index`` (-1: the current).
 
     The memory is entered in the device's books (``memory_allocated`` grows by the size of its storage) and
     stays alive as long as the result does. Raises torch.OutOfMemoryError when the device has no room for

@@ -56,13 +56,15 @@ def stop_op_trace() -> None:
 def is_native(op: str, dtype: torch.dtype) -> bool:
     """Whether overload ``op`` (``"aten::add.Tensor"``) runs on device memory for ``dtype``.
 
-    In-place and ``out=`` variants follow their functional form. False for a name torch does not know.
+    By the lowering table, or because the device brings the kernel itself (allocation, views, copies).
+    In-place and ``out=`` variants follow their functional form. False for a composite operator
+    (``aten::linear``), which runs as its parts, and for a name torch does not know.
     """
     return bool(_extension().is_native(op, dtype))
 
 
 def lowerings() -> dict[str, Any]:
-    """The lowering table this device was registered from, as `torchneuron_backend.tables.read_table` gives it."""
+    """The lowering table this device was registered from; see `torchneuron_backend.tables.read_table`."""
     from torchneuron_backend.tables import read_table
 
     return read_table()

@@ -56,8 +56,9 @@ def generate(info: Any, dtype: torch.dtype, seed: int) -> list[Call]:
     At most `SAMPLES`, spread evenly over the first `POOL`, first and last included.
     """
     seed_everything(seed)
-    # set_seed would seed anew before every sample, with one seed for all cases, and slowly (see above).
-    stream: Iterator[Any] = iter(info.sample_inputs("cpu", dtype, requires_grad=False, set_seed=False))
+    # Not by info.sample_inputs: around this it looks through the call stack, milliseconds a case, and
+    # seeds anew before every sample, with one seed for all cases.
+    stream: Iterator[Any] = iter(info.sample_inputs_func(info, "cpu", dtype, False))
     pool = list(itertools.islice(stream, POOL))
     if len(pool) > SAMPLES:
         pool = [pool[round(place * (len(pool) - 1) / (SAMPLES - 1))] for place in range(SAMPLES)]

@@ -14,7 +14,7 @@ from tests.harness.night import FEW_TESTS, MODELS, Night, outcomes
 
 pytestmark = pytest.mark.nightly
 
-CONVOLUTION = "aten::convolution_overrideable"
+CONVOLUTION = "aten::convolution"
 """Of the shared mirror's models only the ResNet executes it."""
 
 

@@ -202,7 +202,7 @@ def test_samples_the_cpu_raises_on_are_left_out_and_counted(monkeypatch):
 
 def test_a_generator_of_samples_that_fails_is_not_the_device_s_fault(monkeypatch):
     case = case_of("abs")
-    monkeypatch.setitem(operators(), "abs", types.SimpleNamespace(op=torch.abs, sample_inputs=raising))
+    monkeypatch.setitem(operators(), "abs", types.SimpleNamespace(op=torch.abs, sample_inputs_func=raising))
     result = run_case(case, FakeDevice())
     assert result.outcome is Outcome.VACUOUS
     assert "the reference is broken" in result.message

@@ -3,6 +3,7 @@
 import threading
 from typing import Any
 
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -43,9 +44,7 @@ def test_a_fallback_counts_the_bytes_it_moves() -> None:
     torch.ops.neuron_tests.two(x)
     counted = row("neuron_tests::two")
     assert (counted["route"], counted["dtype"], counted["calls"]) == ("fallback", "float32", 1)
-    assert (
-        counted["bytes"] == 10 * 4 * 3
-    )  # one argument out; a result and the half of a list that is not it back
+    assert counted["bytes"] == 10 * 4 * 3  # the argument out, the result and the new half of the list back
 
 
 def test_copies_are_told_apart_from_compute() -> None:
@@ -91,7 +90,13 @@ def test_in_place_and_out_variants_follow_the_functional_form() -> None:
     torch.add(x, x, out=x)
     routes = {r["op"]: r["route"] for r in torchneuron_backend.op_counters() if r["kind"] == "compute"}
     assert routes["aten::add_.Tensor"] == routes["aten::add.out"] == "native"
-    assert not torchneuron_backend.is_native("aten::there_is_no_such_op", torch.float32)
+
+
+def test_kernels_of_the_devices_own_are_native_and_composite_ops_have_none() -> None:
+    for op in ("aten::empty.memory_format", "aten::view", "aten::_copy_from"):
+        assert torchneuron_backend.is_native(op, torch.complex128)
+    for op in ("aten::linear", "aten::there_is_no_such_op"):
+        assert not torchneuron_backend.is_native(op, torch.float32)
 
 
 def test_composite_ops_are_counted_by_their_parts() -> None:
@@ -121,10 +126,8 @@ def test_calls_from_many_threads_all_count() -> None:
 def test_a_kernel_that_raises_is_not_counted() -> None:
     x = torch.ones(2, 3, device="neuron")
     torchneuron_backend.reset_op_counters()
-    try:
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
         torch.mm(x, x)
-    except RuntimeError as error:
-        assert "cannot be multiplied" in str(error)
     assert all(r["op"] != MM for r in torchneuron_backend.op_counters())
 
 

@@ -45,7 +45,8 @@ def test_the_device_adds_little_to_the_import_of_torch() -> None:
 def test_it_steps_aside_for_the_real_backend(tmp_path: Path) -> None:
     (tmp_path / "torch_neuronx.py").write_text("")
     done = run_python(
-        "import torch, torchneuron_backend; print(hasattr(torch, 'neuron'), torch._C._get_privateuse1_backend_name())",
+        "import torch, torchneuron_backend as backend\n"
+        "print(hasattr(torch, 'neuron'), torch._C._get_privateuse1_backend_name())",
         PYTHONPATH=str(tmp_path),
     )
     assert done.stdout.split() == ["False", "privateuseone"], done.stderr
@@ -166,7 +167,8 @@ def test_a_missing_compiler_is_one_sentence(tmp_path: Path) -> None:
     done = build(tmp_path, CXX="no-such-compiler")
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "torchneuron-harness: building the neuron device needs a C++ compiler, and no-such-compiler was not found."
+        "torchneuron-harness: building the neuron device needs a C++ compiler, "
+        "and no-such-compiler was not found."
     ]
 
 

@@ -65,6 +65,6 @@ def test_devices_have_streams_of_their_own() -> None:
 
 def test_fork_rng_restores_the_device() -> None:
     torch.manual_seed(1)
-    with torch.random.fork_rng(device_type="neuron"):
+    with torch.random.fork_rng(devices=range(2), device_type="neuron"):
         inside = torch.rand(2, device="neuron")
     assert torch.rand(2, device="neuron").equal(inside)

@@ -1,4 +1,6 @@
-"""The Dynamo backend ``neuron``: Dynamo -> AOTAutograd -> Torch-MLIR -> StableHLO -> XLA, whole graphs only."""
+"""The Dynamo backend ``neuron``: Dynamo -> AOTAutograd -> Torch-MLIR -> StableHLO -> XLA, whole graphs
+only.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from torch.fx import GraphModule
 from . import memory, metrics
 from .errors import CompilerError, DynamicShapeError
 from .executable import Executable
-from .graph import DYNAMIC_SHAPE_MESSAGE, Constant, Empty, FromInput, FromProgram, Plan, Source, make_plan, refuse_symbols
+from .graph import (
+    DYNAMIC_SHAPE_MESSAGE,
+    Constant,
+    Empty,
+    FromInput,
+    FromProgram,
+    Plan,
+    Source,
+    make_plan,
+    refuse_symbols,
+)
 from .lowering import lower
 
 log = logging.getLogger(__name__)
@@ -31,11 +43,11 @@ def neuron(
 ) -> Callable[..., Any]:
     """Compile a Dynamo graph, forward and backward.
 
-    ``mode`` is ignored with a warning. ``options`` reads ``fallback_execution`` (bool): run a graph that does not
-    compile eagerly instead of raising; its default is the opposite of TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION.
-    Raises UnsupportedOperatorError, DynamicShapeError and other CompilerErrors, which Dynamo wraps.
+    ``mode`` is ignored with a warning. ``options`` reads ``fallback_execution`` (bool): run a graph that does
+    not compile eagerly instead of raising; its default is the opposite of
+    TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION. Raises UnsupportedOperatorError, DynamicShapeError and other
+    CompilerErrors, which Dynamo wraps.
     """
-    import torch._dynamo
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import default_partition
 
@@ -110,7 +122,9 @@ def _compile(module: GraphModule, kind: str) -> Callable[[list[Any]], Any]:
     return _runner(plan, executable, record)
 
 
-def _runner(plan: Plan, executable: Executable | None, record: metrics.GraphRecord) -> Callable[[list[Any]], Any]:
+def _runner(
+    plan: Plan, executable: Executable | None, record: metrics.GraphRecord
+) -> Callable[[list[Any]], Any]:
     def run(arguments: list[Any]) -> list[Any]:
         started = time.perf_counter()
         values = list(arguments)
@@ -119,7 +133,9 @@ def _runner(plan: Plan, executable: Executable | None, record: metrics.GraphReco
         if executable is not None:
             inputs = [*(values[index] for index in plan.inputs), *plan.constants]
             computed = executable.run([memory.to_host(tensor) for tensor in inputs])
-            results = [memory.to_device(tensor, spec) for tensor, spec in zip(computed, plan.results, strict=True)]
+            results = [
+                memory.to_device(tensor, spec) for tensor, spec in zip(computed, plan.results, strict=True)
+            ]
         answer = [_answer(source, values, results) for source in plan.outputs]
         metrics.record_execution(record, time.perf_counter() - started)
         return answer

@@ -21,7 +21,9 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
 
 
 def _first_of(rewrite: Callable[..., Any], other: Callable[..., Any] | None) -> Callable[..., Any]:
-    """``rewrite``, or where it answers NotImplemented, ``other``; None leaves the operator to the compiler."""
+    """``rewrite``, or where it answers NotImplemented, ``other``; None leaves the operator to the
+    compiler.
+    """
 
     def computed(*args: Any, **kwargs: Any) -> Any:
         result = rewrite(*args, **kwargs)

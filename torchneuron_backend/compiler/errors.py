@@ -1,7 +1,8 @@
 """What the compile route raises.
 
-Every error of the compiler is a :class:`CompilerError`, so a caller can tell "the compiler said no" from a bug.
-Dynamo wraps what a backend raises in ``BackendCompilerFailed``; :func:`find_compiler_error` looks through that.
+Every error of the compiler is a :class:`CompilerError`, so a caller can tell "the compiler said no" from a
+bug. Dynamo wraps what a backend raises in ``BackendCompilerFailed``; :func:`find_compiler_error` looks
+through that.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class ExecutableError(CompilerError):
 
 
 def find_compiler_error(error: BaseException | None) -> CompilerError | None:
-    """The CompilerError inside ``error``: itself, or what Dynamo and AOTAutograd wrapped; None if there is none."""
+    """The CompilerError inside ``error``: itself, or what Dynamo and AOTAutograd wrapped; None if there is
+    none.
+    """
     seen: set[int] = set()
     pending = [error]
     while pending:

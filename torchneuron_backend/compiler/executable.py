@@ -1,7 +1,8 @@
 """StableHLO text -> a program that runs on host memory, through XLA's CPU compiler behind PJRT.
 
-The PJRT client owns threads, which do not survive a fork. There is therefore one client per process, made when a
-program is first needed, and a program keeps its text so that a forked child can load it again.
+The PJRT client owns threads and locks, which do not survive a fork: a client of the parent's is useless in a
+child, and a second one beside it aborts the process (seen, in abseil's mutex). So the client is made when a
+program is first needed, never on import, and a child whose parent had already made one is told so.
 """
 
 from __future__ import annotations
@@ -19,9 +20,25 @@ from .errors import ExecutableError
 # XLA announces its devices on stderr unless told before it is loaded.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# By process id, and never removed: to destroy a parent's client in its child would wait for threads that are not there.
-_clients: dict[int, Any] = {}
+_client: Any = None
+_owner: int | None = None
 _lock = threading.Lock()
+
+
+def _start() -> Any:
+    """This process's client. Raises ExecutableError in a child of a process that has one."""
+    global _client, _owner
+    with _lock:
+        if _client is None:
+            from jaxlib import xla_client
+
+            _client, _owner = xla_client.make_cpu_client(asynchronous=False), os.getpid()
+    if os.getpid() != _owner:
+        raise ExecutableError(
+            "this process was forked from one that had already run compiled graphs, and XLA does not survive "
+            "a fork. Fork before the first compiled graph, or spawn"
+        )
+    return _client
 
 
 def _new_lock() -> None:
@@ -33,41 +50,25 @@ def _new_lock() -> None:
 os.register_at_fork(after_in_child=_new_lock)
 
 
-def _client() -> Any:
-    with _lock:
-        if os.getpid() not in _clients:
-            from jaxlib import xla_client
-
-            _clients[os.getpid()] = xla_client.make_cpu_client(asynchronous=False)
-        return _clients[os.getpid()]
-
-
 def has_client() -> bool:
     """Whether this very process has started PJRT."""
-    return os.getpid() in _clients
+    return _owner == os.getpid()
 
 
 class Executable:
     """A compiled program. Compiles at once; raises ExecutableError where XLA refuses the text."""
 
     def __init__(self, stablehlo: str) -> None:
-        self.stablehlo = stablehlo
-        self._loaded: dict[int, Any] = {}
-        self._load()
+        from jaxlib import xla_client
 
-    def _load(self) -> Any:
-        program = self._loaded.get(os.getpid())
-        if program is None:
-            from jaxlib import xla_client
-
-            client = _client()
-            try:
-                options = xla_client.CompileOptions()
-                program = client.compile_and_load(self.stablehlo, client.local_devices(), options)
-            except Exception as error:
-                raise ExecutableError(f"XLA refuses the program: {error}") from error
-            self._loaded[os.getpid()] = program
-        return program
+        client = _start()
+        options = xla_client.CompileOptions()
+        # Programs here are small and compiling costs more than running; level 3 takes 1.3 times as long.
+        options.executable_build_options.debug_options.xla_backend_optimization_level = 1
+        try:
+            self._program = client.compile_and_load(stablehlo, client.local_devices(), options)
+        except Exception as error:
+            raise ExecutableError(f"XLA refuses the program: {error}") from error
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Results for host tensors ``inputs``, contiguous and in memory that belongs to the results alone.
@@ -75,18 +76,18 @@ class Executable:
         Inputs are read where they lie if their address is a multiple of 64 bytes, and copied otherwise.
         Raises ExecutableError.
         """
-        program = self._load()
-        from jaxlib import _jax
+        from jaxlib import _jax  # type: ignore[attr-defined]
 
-        device = _client().local_devices()[0]
+        device = _start().local_devices()[0]
         try:
             arguments = [
                 _jax.dlpack_managed_tensor_to_buffer(dlpack.to_dlpack(_plain(tensor)), device, None)
                 for tensor in inputs
             ]
-            results = program.execute_sharded(arguments).disassemble_into_single_device_arrays()
+            results = self._program.execute_sharded(arguments).disassemble_into_single_device_arrays()
             return [
-                dlpack.from_dlpack(_jax.buffer_to_dlpack_managed_tensor(shards[0], None)) for shards in results
+                dlpack.from_dlpack(_jax.buffer_to_dlpack_managed_tensor(shards[0], None))
+                for shards in results
             ]
         except Exception as error:
             raise ExecutableError(f"the executable failed: {error}") from error

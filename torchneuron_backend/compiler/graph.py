@@ -1,7 +1,7 @@
 """Shape an ATen graph for the compiler: only tensors go in, only newly computed tensors come out.
 
-AOTAutograd's graphs hand back inputs unchanged, ``None`` for gradients nobody needs, the same tensor twice, and
-constants. None of that is work for a compiler: it is a recipe for putting the answer together afterwards.
+AOTAutograd's graphs hand back inputs unchanged, ``None`` for gradients nobody needs, the same tensor twice,
+and constants. None of that is work for a compiler: it is a recipe for putting the answer together afterwards.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch.fx import Graph, GraphModule, Node
 from .errors import DynamicShapeError
 
 DYNAMIC_SHAPE_MESSAGE = (
-    "the neuron compiler builds executables for static shapes: torch.compile(dynamic=True) and symbolic sizes are "
-    "not supported. Leave `dynamic` unset; a new shape is compiled when it is first seen"
+    "the neuron compiler builds executables for static shapes: torch.compile(dynamic=True) and symbolic "
+    "sizes are not supported. Leave `dynamic` unset; a new shape is compiled when it is first seen"
 )
 
 
@@ -151,9 +151,7 @@ def make_plan(module: GraphModule) -> Plan:
     )
 
 
-def _sort_outputs(
-    module: GraphModule, arguments: list[Node]
-) -> tuple[list[Source], list[Node]]:
+def _sort_outputs(module: GraphModule, arguments: list[Node]) -> tuple[list[Source], list[Node]]:
     """Where each output comes from, and the nodes to compute, each once."""
     (output_node,) = (node for node in module.graph.nodes if node.op == "output")
     returned = output_node.args[0]

@@ -1,6 +1,7 @@
 """Run a function in a forked child, because the compiler can kill the process it runs in.
 
-A child inherits the parsed graph and every imported module, so a call costs one fork and one pickle of the result.
+A child inherits the parsed graph and every imported module, so a call costs one fork and one pickle of the
+result.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def stream(function: Callable[[Callable[[str, Any], None]], None], *, timeout_s:
 
 
 def _child(function: Callable[[Callable[[str, Any], None]], None], writer: int, stderr: IO[bytes]) -> None:
-    """Never returns. No finaliser of the parent's objects may run here: their threads are not in this process."""
+    """Never returns. No finaliser of the parent's objects may run here: their threads are not in this
+    process.
+    """
     gc.disable()
     with contextlib.suppress(BaseException):
         faulthandler.disable()

@@ -6,6 +6,7 @@ Everything here can kill the process it runs in; `lower` therefore works in a fo
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ _PIPELINES = (
 
 
 def lower(module: GraphModule) -> str:
-    """StableHLO text of ``module``, whose placeholders carry ``meta["val"]`` and whose outputs are all tensors.
+    """StableHLO text of ``module``, whose placeholders carry ``meta["val"]`` and whose outputs are all
+    tensors.
 
     Raises UnsupportedOperatorError with the overloads at fault, or LoweringError where none can be named.
     """
@@ -47,8 +49,9 @@ def lower(module: GraphModule) -> str:
 
 
 def preload() -> None:
-    """Import what lowering needs, so that every forked child finds it there. Starts no thread and no PJRT client."""
-    import jaxlib.xla_client
+    """Import what lowering needs, so that every forked child finds it there. Starts no thread and no PJRT
+    client.
+    """
     import torch_mlir.dialects.torch
     import torch_mlir.extras.fx_importer
     import torch_mlir.passmanager  # noqa: F401
@@ -57,7 +60,9 @@ def preload() -> None:
 
 
 def lower_here(module: GraphModule) -> str:
-    """As :func:`lower`, in this process, raising whatever the compiler raises - or taking the process down."""
+    """As :func:`lower`, in this process, raising whatever the compiler raises - or taking the process
+    down.
+    """
     return to_stablehlo(decompose(module))
 
 
@@ -69,10 +74,14 @@ _VIEWS = {torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default}
 
 
 class _OnHost(Interpreter):
-    """Runs a graph with every mention of a device replaced by the CPU: devices mean nothing to the compiler."""
+    """Runs a graph with every mention of a device replaced by the CPU: devices mean nothing to the
+    compiler.
+    """
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        args, kwargs = torch.utils._pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs))
+        args, kwargs = torch.utils._pytree.tree_map_only(
+            torch.device, lambda _: torch.device("cpu"), (args, kwargs)
+        )
         if isinstance(target, torch._ops.OpOverload):
             names = {argument.name for argument in target._schema.arguments}
             if "device" in names and "pin_memory" in names:
@@ -88,7 +97,9 @@ def decompose(module: GraphModule) -> GraphModule:
     # AOTAutograd's own fake mode must not be found: its tensors are on the device.
     with torch._guards.tracing(None), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         inputs = [_host_like(node.meta["val"]) for node in module.graph.nodes if node.op == "placeholder"]
-        trace = functools.partial(make_fx, decomposition_table=decomposition_table(), _allow_non_fake_inputs=True)
+        trace = functools.partial(
+            make_fx, decomposition_table=decomposition_table(), _allow_non_fake_inputs=True
+        )
         run = _OnHost(module).run
         traced = trace(run)(*inputs)
         if any(_mutates(node) for node in traced.graph.nodes):
@@ -110,7 +121,9 @@ def _check_results(module: GraphModule, traced: GraphModule) -> None:
     """A decomposition that changes what a graph returns would be read as garbage by the caller."""
     for before, after in zip(_results(module), _results(traced), strict=True):
         if (before.shape, before.dtype) != (after.shape, after.dtype):
-            raise LoweringError(f"decomposed into {after.dtype}{[*after.shape]} for {before.dtype}{[*before.shape]}")
+            raise LoweringError(
+                f"decomposed into {after.dtype}{[*after.shape]} for {before.dtype}{[*before.shape]}"
+            )
 
 
 def _results(module: GraphModule) -> list[torch.Tensor]:
@@ -127,7 +140,11 @@ def _mutates(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
-_IDENTITIES = {torch.ops.aten.detach.default, torch.ops.aten.alias.default, torch.ops.aten.lift_fresh_copy.default}
+_IDENTITIES = {
+    torch.ops.aten.detach.default,
+    torch.ops.aten.alias.default,
+    torch.ops.aten.lift_fresh_copy.default,
+}
 
 
 def _simplify(module: GraphModule) -> None:
@@ -162,12 +179,14 @@ def to_stablehlo(module: GraphModule) -> str:
 
 @functools.cache
 def _literal_hooks() -> Any:
-    """Constants in the text itself: XLA does not read the resource blobs that Torch-MLIR would put them in."""
+    """Constants in the text itself: XLA does not read the resource blobs that Torch-MLIR would put them
+    in.
+    """
     import ml_dtypes
     import torch_mlir.extras.fx_importer as importer
     from torch_mlir import ir
 
-    class DenseLiterals(importer.FxImporterHooks):  # type: ignore[misc]
+    class DenseLiterals(importer.FxImporterHooks):
         def resolve_literal(self, gni: Any, literal: Any, info: Any) -> Any:
             if not isinstance(literal, torch.Tensor) or literal.numel() == 0:
                 return None
@@ -179,7 +198,9 @@ def _literal_hooks() -> Any:
             element = importer.TORCH_DTYPE_TO_MLIR_TYPE[plain.dtype]()
             value = ir.DenseElementsAttr.get(array, type=element, shape=list(plain.shape))
             result = gni._cc.tensor_to_vtensor_type(plain)
-            return ir.Operation.create("torch.vtensor.literal", results=[result], attributes={"value": value}).result
+            return ir.Operation.create(
+                "torch.vtensor.literal", results=[result], attributes={"value": value}
+            ).result
 
     return DenseLiterals()
 
@@ -187,8 +208,8 @@ def _literal_hooks() -> Any:
 def find_unsupported(module: GraphModule) -> dict[str, str]:
     """The overloads of ``module`` that do not lower on their own, each with one line of reason.
 
-    Each distinct call is lowered as a graph of one node, in a forked child that goes on until it dies; a new child
-    takes over behind the call that killed it.
+    Each distinct call is lowered as a graph of one node, in a forked child that goes on until it dies; a new
+    child takes over behind the call that killed it.
     """
     calls = _distinct_calls(module)
     found: dict[str, str] = {}
@@ -202,7 +223,7 @@ def find_unsupported(module: GraphModule) -> dict[str, str]:
                 try:
                     lower_here(single_call(calls[index]))
                 except Exception as error:  # noqa: BLE001 - any refusal is the answer asked for
-                    emit("refused", (operator_name(calls[index].target), summarise(error)))
+                    emit("refused", (_name(calls[index]), summarise(error)))
 
         try:
             for message in isolate.stream(work, timeout_s=TIMEOUT_S):
@@ -212,9 +233,14 @@ def find_unsupported(module: GraphModule) -> dict[str, str]:
                     found.setdefault(*message.value)
             break
         except (isolate.ChildDiedError, isolate.ChildTimeoutError, isolate.ChildFailedError) as error:
-            found.setdefault(operator_name(calls[current].target), f"the compiler {error}")
+            found.setdefault(_name(calls[current]), f"the compiler {error}")
             start = current + 1
     return found
+
+
+def _name(node: Node) -> str:
+    assert isinstance(node.target, torch._ops.OpOverload)
+    return operator_name(node.target)
 
 
 def _distinct_calls(module: GraphModule) -> list[Node]:
@@ -248,12 +274,12 @@ def single_call(node: Node) -> GraphModule:
 
 
 def return_results(graph: torch.fx.Graph, node: Node, value: Any) -> None:
-    """End ``graph`` with the tensors of ``node``, whose result looks like ``value`` (a tensor or a list of them)."""
+    """End ``graph`` with the tensors of ``node``, whose result looks like ``value`` (a tensor or a list of
+    them).
+    """
     if not isinstance(value, (list, tuple)):
         graph.output((node,))
         return
-    import operator
-
     pieces = []
     for index, item in enumerate(value):
         if isinstance(item, torch.Tensor):

@@ -1,4 +1,6 @@
-"""Between device tensors and the host tensors an executable reads and writes, without a copy where there is a way."""
+"""Between device tensors and the host tensors an executable reads and writes, without a copy where there
+is a way.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def to_device(tensor: torch.Tensor, spec: ResultSpec) -> torch.Tensor:
-    """``tensor`` (host, contiguous, owned by nobody else) as the graph promised it: strides and device of ``spec``."""
+    """``tensor`` (host, contiguous, owned by nobody else) as the graph promised it: strides and device of
+    ``spec``.
+    """
     tensor = _with_strides(tensor, spec)
     if spec.device.type == "cpu":
         return tensor
@@ -28,7 +32,9 @@ def to_device(tensor: torch.Tensor, spec: ResultSpec) -> torch.Tensor:
 
 
 def _with_strides(tensor: torch.Tensor, spec: ResultSpec) -> torch.Tensor:
-    """Callers may have been traced with these strides. Overlapping ones (an expanded tensor) cannot be written."""
+    """Callers may have been traced with these strides. Overlapping ones (an expanded tensor) cannot be
+    written.
+    """
     if tensor.stride() == spec.stride:
         return tensor
     wanted = torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype, device="meta")

@@ -94,8 +94,9 @@ def get_dynamo_metrics() -> dict[str, Any]:
     """What was compiled and run in this process since the last reset.
 
     ``graphs_compiled``, ``executables`` (graphs with something to compute), ``lowering_seconds``,
-    ``compile_seconds``, ``executions``, ``execution_seconds``, ``cache_hits``, ``fallbacks``, ``failures`` (list of
-    kind, error, message, operators) and ``graphs`` (list of kind, operators, seconds and executions, in order).
+    ``compile_seconds``, ``executions``, ``execution_seconds``, ``cache_hits``, ``fallbacks``, ``failures``
+    (list of kind, error, message, operators) and ``graphs`` (list of kind, operators, seconds and executions,
+    in order).
     """
     with _lock:
         graphs = list(_state.graphs)

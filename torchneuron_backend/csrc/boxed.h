@@ -44,6 +44,7 @@ struct OpPlan {
   bool mixes_devices;         // takes host tensors beside device ones, by contract
   bool draws_from_default;    // random, without a generator argument
   bool returns_view = false;  // some result is a view of an argument
+  bool boxed = false;         // registration has put a BoxedKernel on the operator
   std::atomic<uint64_t> native_dtypes{0};  // one bit per c10::ScalarType
 };
 

@@ -166,6 +166,7 @@ size_t register_lowerings(const std::vector<std::pair<std::string, uint64_t>>& e
     OpPlan& plan = plan_for(*op);
     if (can_be_boxed(*op, plan)) {
       plan.native_dtypes.store(entry == table.end() ? 0 : entry->second);
+      plan.boxed = true;
       put_boxed_kernel(*op, plan);
       ++registered;
     }
@@ -175,7 +176,12 @@ size_t register_lowerings(const std::vector<std::pair<std::string, uint64_t>>& e
 
 bool is_native(const std::string& op, int dtype) {
   const auto found = c10::Dispatcher::singleton().findSchema(parse(op));
-  return found.has_value() && plan_for(*found).is_native(static_cast<c10::ScalarType>(dtype));
+  if (!found.has_value()) {
+    return false;
+  }
+  const OpPlan& plan = plan_for(*found);
+  const bool own_kernel = !plan.boxed && has_kernel(*found, DispatchKey::PrivateUse1);
+  return own_kernel || plan.is_native(static_cast<c10::ScalarType>(dtype));
 }
 
 }  // namespace neuron

@@ -14,7 +14,8 @@ namespace neuron {
 // the functional form is. Names the installed torch does not know are ignored. Returns how many were registered.
 size_t register_lowerings(const std::vector<std::pair<std::string, uint64_t>>& table);
 
-// Whether `op` (an overload) runs on device memory for `dtype`.
+// Whether the kernel of `op` (an overload) runs on device memory for `dtype`: by the table, or because the device
+// brings it itself (allocation, views, copies). False for a composite operator, which has no kernel but its parts'.
 bool is_native(const std::string& op, int dtype);
 
 }  // namespace neuron

@@ -26,7 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
         log.unlink(missing_ok=True)
     calls = _collect(options)
     collected = time.monotonic()
-    print(f"{len(calls.by_key)} (overload, dtype) pairs to try, collected in {collected - started:.0f} s", file=sys.stderr)
+    print(
+        f"{len(calls.by_key)} (overload, dtype) pairs to try, collected in {collected - started:.0f} s",
+        file=sys.stderr,
+    )
     entries = probe(calls, log, jobs=options.jobs, timeout_s=options.timeout, quiet=options.quiet)
     table = finish(entries)
     write(options.output, table)
@@ -37,11 +40,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m torchneuron_backend.probe", description=__doc__)
-    parser.add_argument("--ops", nargs="+", metavar="OP", help="only these (nn.functional.gelu or aten::gelu)")
-    parser.add_argument("--dtypes", nargs="+", metavar="DTYPE", help="only these; default: all that the device has")
-    parser.add_argument("--output", type=Path, default=_DEFAULT_OUTPUT, help="default: the table of the package")
+    parser.add_argument(
+        "--ops", nargs="+", metavar="OP", help="only these (nn.functional.gelu or aten::gelu)"
+    )
+    parser.add_argument(
+        "--dtypes", nargs="+", metavar="DTYPE", help="only these; default: all that the device has"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=_DEFAULT_OUTPUT, help="default: the table of the package"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (default 1)")
-    parser.add_argument("--samples", type=int, default=4, help="OpInfo samples per operator and dtype (default 4)")
+    parser.add_argument(
+        "--samples", type=int, default=4, help="OpInfo samples per operator and dtype (default 4)"
+    )
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds per attempt (default 60)")
     parser.add_argument("--models", action="store_true", help="also collect from tiny transformers models")
     parser.add_argument("--resume", action="store_true", help="keep the attempts of an interrupted probe")

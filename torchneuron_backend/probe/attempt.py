@@ -43,7 +43,9 @@ class Outcome:
 
 
 def attempt(examples: list[Call], timeout_s: float = 60.0) -> Outcome:
-    """The worst that happens over ``examples``; they are tried in order and the first failure ends the attempt."""
+    """The worst that happens over ``examples``; they are tried in order and the first failure ends the
+    attempt.
+    """
     stage, done = "tracing", 0
     try:
         for message in isolate.stream(lambda emit: _work(examples, emit), timeout_s=timeout_s):
@@ -126,7 +128,9 @@ def _graph_of(call: Call, returned: Any) -> tuple[torch.fx.GraphModule, list[tor
                 leaves[index].meta["val"] = fake.from_tensor(leaf)
         args, kwargs = tree_unflatten(leaves, structure)
         node = graph.call_function(call.overload, args, kwargs)
-        node.meta["val"] = tree_map_only(torch.Tensor, lambda item: fake.from_tensor(item) if item.numel() else None, returned)
+        node.meta["val"] = tree_map_only(
+            torch.Tensor, lambda item: fake.from_tensor(item) if item.numel() else None, returned
+        )
     return_results(graph, node, node.meta["val"])
     return torch.fx.GraphModule({}, graph), inputs
 
@@ -144,8 +148,15 @@ def _unlowerable(error: Exception) -> Outcome:
     text = str(error)
     unknown = re.search(r"torch\.operator.{0,4}\"?(?:name = )?\"?torch\.([\w.]+)", text)
     if unknown or "torch.operator" in text:
-        return Outcome("no_decomposition", f"unknown to Torch-MLIR: {unknown.group(1) if unknown else summarise(error)}")
-    if "complex" in text or "Unsupported dtype" in text or "Could not map Torch dtype" in text or isinstance(error, KeyError):
+        return Outcome(
+            "no_decomposition", f"unknown to Torch-MLIR: {unknown.group(1) if unknown else summarise(error)}"
+        )
+    if (
+        "complex" in text
+        or "Unsupported dtype" in text
+        or "Could not map Torch dtype" in text
+        or isinstance(error, KeyError)
+    ):
         return Outcome("dtype", summarise(error))
     return Outcome("no_stablehlo_legalization", summarise(error))
 
@@ -156,29 +167,36 @@ def _first_line(error: BaseException) -> str:
 
 
 def compare(overload: Any, computed: list[torch.Tensor], expected: list[torch.Tensor]) -> Outcome:
-    """Compare with the CPU: exact for integers, :func:`tolerance` for floats, shape and dtype for new memory."""
+    """Compare with the CPU: exact for integers, :func:`tolerance` for floats, shape and dtype for new
+    memory.
+    """
     if len(computed) != len(expected):
         return Outcome("wrong_result", f"{len(computed)} results for {len(expected)}")
     for index, (ours, theirs) in enumerate(zip(computed, expected, strict=True)):
         if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
-            return Outcome("wrong_result", f"result {index}: {ours.dtype}{[*ours.shape]} for {theirs.dtype}{[*theirs.shape]}")
+            return Outcome(
+                "wrong_result",
+                f"result {index}: {ours.dtype}{[*ours.shape]} for {theirs.dtype}{[*theirs.shape]}",
+            )
         if "empty" in overload._schema.name:
             continue
         rtol, atol = tolerance(theirs)
         close = torch.isclose(ours.double(), theirs.double(), rtol=rtol, atol=atol, equal_nan=True)
         if not bool(close.all()):
             wrong = int((~close).sum())
-            return Outcome("wrong_result", f"result {index}: {wrong} of {close.numel()} elements differ from the CPU's")
+            return Outcome(
+                "wrong_result", f"result {index}: {wrong} of {close.numel()} elements differ from the CPU's"
+            )
     return Outcome(NATIVE)
 
 
 def tolerance(expected: torch.Tensor) -> tuple[float, float]:
     """(relative, absolute) tolerance against the CPU for one operator in the dtype of ``expected``.
 
-    A decomposition rounds after each of its steps and sums in another order than the CPU's kernel. Eight roundings
-    bound what was seen in the two-byte dtypes; float32 gets 256, as its kernels approximate transcendental
-    functions to a few units and sum up to thousands of terms. The absolute part is the same number of units of
-    the largest finite value, for results that cancel.
+    A decomposition rounds after each of its steps and sums in another order than the CPU's kernel. Eight
+    roundings bound what was seen in the two-byte dtypes; float32 gets 256, as its kernels approximate
+    transcendental functions to a few units and sum up to thousands of terms. The absolute part is the same
+    number of units of the largest finite value, for results that cancel.
     """
     if not expected.dtype.is_floating_point:
         return 0.0, 0.0

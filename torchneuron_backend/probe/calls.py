@@ -1,11 +1,12 @@
 """Collects example calls of ATen overloads by watching real programs run on the CPU.
 
-Programs are OpInfo samples, forward and backward, and tiny transformers models. What is kept of each call is the
-overload in its functional form and its arguments, a few per (overload, dtype).
+Programs are OpInfo samples, forward and backward, and tiny transformers models. What is kept of each call is
+the overload in its functional form and its arguments, a few per (overload, dtype).
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -37,7 +38,9 @@ class Key:
 
 @dataclass
 class Call:
-    """One example: call ``overload(*args, **kwargs)``; tensors are CPU tensors and must be cloned before use."""
+    """One example: call ``overload(*args, **kwargs)``; tensors are CPU tensors and must be cloned before
+    use.
+    """
 
     overload: torch._ops.OpOverload
     args: tuple[Any, ...]
@@ -53,7 +56,9 @@ class Calls:
     _seen: dict[tuple[Key, str], int] = field(default_factory=dict)
     _exact: set[tuple[Key, str]] = field(default_factory=set)
 
-    def offer(self, overload: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+    def offer(
+        self, overload: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
+    ) -> None:
         """Keep this call if its key still has room for one that looks like it."""
         functional = functional_form(overload)
         if functional is None:
@@ -69,18 +74,17 @@ class Calls:
         if dtype not in self.dtypes or sum(tensor.numel() for tensor in tensors + results) > _MAX_ELEMENTS:
             return
         key = Key(operator_name(functional), dtype_name(dtype))
-        if not self._has_room(key, tensors, args, kwargs):
+        if len(self.by_key.get(key, ())) >= _CALLS_PER_OP or not self._has_room(key, tensors, args, kwargs):
             return
         copies = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, kwargs))
         self.by_key.setdefault(key, []).append(Call(functional, *copies))
 
     def _has_room(self, key: Key, tensors: list[torch.Tensor], args: Any, kwargs: Any) -> bool:
-        # Two examples per combination of dtypes and ranks: one-element and empty tensors first would hide the rest.
+        # Two examples per combination of dtypes and ranks: one-element and empty tensors first would hide the
+        # rest.
         signature = str([(tensor.dtype, tensor.ndim, tensor.numel() > 1) for tensor in tensors])
         exact = str(tree_map_only(torch.Tensor, lambda tensor: (tensor.dtype, tensor.shape), (args, kwargs)))
         if (key, exact) in self._exact or self._seen.get((key, signature), 0) >= _CALLS_PER_SIGNATURE:
-            return False
-        if len(self.by_key.get(key, ())) >= _CALLS_PER_OP:
             return False
         self._exact.add((key, exact))
         self._seen[key, signature] = self._seen.get((key, signature), 0) + 1
@@ -88,15 +92,22 @@ class Calls:
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided and not tensor.is_quantized
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout == torch.strided
+        and not tensor.is_quantized
+    )
 
 
 def _is_out_argument(overload: torch._ops.OpOverload, name: str) -> bool:
     return any(argument.name == name and argument.is_out for argument in overload._schema.arguments)
 
 
+@functools.cache
 def functional_form(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
-    """The overload that computes the same without writing to an argument; None if there is none in ``aten``."""
+    """The overload that computes the same without writing to an argument; None if there is none in
+    ``aten``.
+    """
     namespace, _, name = overload._schema.name.partition("::")
     if namespace != "aten":
         return None
@@ -120,9 +131,13 @@ def _described(argument: Any) -> tuple[str, str, str]:
 
 
 def _likely_first(packet: Any, overload_name: str) -> list[str]:
-    """``mul.out`` is ``mul.Tensor``, ``sum.IntList_out`` is ``sum.dim_IntList``, ``add_.Scalar`` is ``add.Scalar``."""
+    """``mul.out`` is ``mul.Tensor``, ``sum.IntList_out`` is ``sum.dim_IntList``, ``add_.Scalar`` is
+    ``add.Scalar``.
+    """
     stem = overload_name.removesuffix("out").removesuffix("_")
-    return sorted(packet.overloads(), key=lambda name: (name != overload_name, name != stem, name != "default"))
+    return sorted(
+        packet.overloads(), key=lambda name: (name != overload_name, name != stem, name != "default")
+    )
 
 
 class Watch(TorchDispatchMode):
@@ -136,16 +151,17 @@ class Watch(TorchDispatchMode):
         kwargs = kwargs or {}
         # Before the call: an in-place one changes its argument.
         functional = functional_form(func)
-        before = (args, kwargs)
+        before: Any = (args, kwargs)
         if functional is not None and func._schema.is_mutable:
             before = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, kwargs))
         out = func(*args, **kwargs)
-        self.calls.offer(func, *before, out)
+        self.calls.offer(func, before[0], before[1], out)
         return out
 
 
 def collect_opinfo(calls: Calls, only: set[str] | None = None, samples: int = 4) -> None:
-    """Run the first ``samples`` OpInfo samples of each operator, forward and backward, in every dtype of ``calls``.
+    """Run the first ``samples`` OpInfo samples of each operator, forward and backward, in every dtype of
+    ``calls``.
 
     ``only`` names operators as OpInfo does (``nn.functional.gelu``) or ATen does (``aten::gelu``).
     """
@@ -176,7 +192,7 @@ def _run_samples(calls: Calls, info: Any, dtype: torch.dtype, samples: int) -> N
                     out = info(sample.input, *sample.args, **sample.kwargs)
                     if with_gradient:
                         _backward(out)
-            except Exception:  # noqa: BLE001, S112 - a sample that fails on the CPU has nothing to teach
+            except Exception:  # noqa: BLE001 - a sample that fails on the CPU has nothing to teach
                 continue
 
 
@@ -201,7 +217,8 @@ def collect_program(calls: Calls, program: Any) -> None:
         program()
 
 
-# On a PrivateUse1 device these carry what another overload carries on the CPU, with the same leading arguments.
+# On a PrivateUse1 device these carry what another overload carries on the CPU, with the same leading
+# arguments.
 _DEVICE_FORMS = {
     "aten::convolution": "aten::convolution_overrideable",
     "aten::convolution_backward": "aten::convolution_backward_overrideable",

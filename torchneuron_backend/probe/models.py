@@ -1,7 +1,7 @@
 """Tiny transformers models whose training steps show the probe what real programs call.
 
-They are made from configurations alone: nothing is downloaded. A few architectures reach nearly all the operators
-that transformers models use, as they share most of them.
+They are made from configurations alone: nothing is downloaded. A few architectures reach nearly all the
+operators that transformers models use, as they share most of them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _gemma(t: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _t5(t: Any) -> tuple[Any, dict[str, Any]]:
-    config = t.T5Config(vocab_size=99, d_model=32, d_kv=8, d_ff=37, num_layers=2, num_heads=4, decoder_start_token_id=0)
+    config = t.T5Config(
+        vocab_size=99, d_model=32, d_kv=8, d_ff=37, num_layers=2, num_heads=4, decoder_start_token_id=0
+    )
     return t.T5ForConditionalGeneration(config), _masked(labels=_ids())
 
 
@@ -65,7 +67,9 @@ def _vit(t: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _resnet(t: Any) -> tuple[Any, dict[str, Any]]:
-    return t.ResNetForImageClassification(t.ResNetConfig(**_STAGES, embedding_size=8, layer_type="basic")), _images()
+    return t.ResNetForImageClassification(
+        t.ResNetConfig(**_STAGES, embedding_size=8, layer_type="basic")
+    ), _images()
 
 
 def _convnext(t: Any) -> tuple[Any, dict[str, Any]]:
@@ -88,7 +92,10 @@ def _whisper(t: Any) -> tuple[Any, dict[str, Any]]:
         **_BLOCKS, **tokens, num_mel_bins=16, max_source_positions=30, max_target_positions=32,
         suppress_tokens=None, begin_suppress_tokens=None,
     )  # fmt: skip
-    return t.WhisperForConditionalGeneration(config), {"input_features": torch.randn(2, 16, 60), "labels": _ids()}
+    return t.WhisperForConditionalGeneration(config), {
+        "input_features": torch.randn(2, 16, 60),
+        "labels": _ids(),
+    }
 
 
 def _wav2vec2(t: Any) -> tuple[Any, dict[str, Any]]:
@@ -146,7 +153,9 @@ def _train(model: torch.nn.Module, inputs: dict[str, Any]) -> None:
 def _infer(model: torch.nn.Module, inputs: dict[str, Any]) -> None:
     model.eval().to(torch.bfloat16)
     cast = {
-        name: value.to(torch.bfloat16) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+        name: value.to(torch.bfloat16)
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+        else value
         for name, value in inputs.items()
     }
     with torch.no_grad():

@@ -1,4 +1,6 @@
-"""The table on disk: ``lowerings.json``, one entry a line, and the log of finished attempts that resuming reads."""
+"""The table on disk: ``lowerings.json``, one entry a line, and the log of finished attempts that resuming
+reads.
+"""
 
 from __future__ import annotations
 
@@ -60,10 +62,10 @@ def finish(entries: Iterable[Entry]) -> list[Entry]:
             rows[Key(form, entry.dtype)] = Entry(form, entry.dtype, entry.status, entry.detail)
     some_dtype_lowers = {entry.op for entry in rows.values() if entry.status == NATIVE}
     for key, entry in rows.items():
-        if entry.status in ("no_stablehlo_legalization", "no_decomposition") and entry.op in some_dtype_lowers:
-            # An example in another form failed too where only some calls lower: that is not the dtype's doing.
-            if "those before lower" not in entry.detail:
-                rows[key] = Entry(entry.op, entry.dtype, "dtype", entry.detail)
+        unlowered = entry.status in ("no_stablehlo_legalization", "no_decomposition")
+        # Where only some calls lower, a call in another form failed: that is not the dtype's doing.
+        if unlowered and entry.op in some_dtype_lowers and "those before lower" not in entry.detail:
+            rows[key] = Entry(entry.op, entry.dtype, "dtype", entry.detail)
     return sorted(rows.values(), key=lambda entry: (entry.op, entry.dtype))
 
 

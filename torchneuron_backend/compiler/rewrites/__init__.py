@@ -1,7 +1,7 @@
 """How operators that Torch-MLIR cannot lower are computed from operators that it can.
 
-A rewrite stands in PyTorch's decomposition table in place of the entry that was there. Each gives the operator's
-documented result; the lowering probe checks it against the CPU.
+A rewrite stands in PyTorch's decomposition table in place of the entry that was there. Each gives the
+operator's documented result; the lowering probe checks it against the CPU.
 """
 
 from . import arithmetic, attention, convolution, creation, normalisation, pooling, reductions, shapes

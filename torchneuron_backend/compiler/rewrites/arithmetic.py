@@ -43,7 +43,14 @@ def _compare_numbers(operation: Any) -> Callable[..., Any]:
     return computed
 
 
-for _overload in (aten.eq.Tensor, aten.ne.Tensor, aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor):
+for _overload in (
+    aten.eq.Tensor,
+    aten.ne.Tensor,
+    aten.lt.Tensor,
+    aten.le.Tensor,
+    aten.gt.Tensor,
+    aten.ge.Tensor,
+):
     rewrites(_overload)(_compare_numbers(_overload))
 
 

@@ -1,7 +1,7 @@
 """Scaled dot product attention, forward and backward, from its definition.
 
-PyTorch's own decomposition of the CPU's kernel returns the attention matrix in place of its logarithmic sum, which
-suits inference only.
+PyTorch's own decomposition of the CPU's kernel returns the attention matrix in place of its logarithmic
+sum, which suits inference only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _forward(
     attn_mask: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output and, per query, the logarithm of the sum of exponentials (float32, 0 where everything is masked)."""
+    """Output and, per query, the logarithm of the sum of exponentials (float32; 0 if all is masked)."""
     _no_dropout(dropout_p)
     key, value = (_spread_heads(tensor, query) for tensor in (key, value))
     scores = _scores(query, key, is_causal, attn_mask, scale)

@@ -1,4 +1,6 @@
-"""Gradients of convolutions, as convolutions: those that Torch-MLIR writes cover two dimensions without groups only."""
+"""Gradients of convolutions, as convolutions: those that Torch-MLIR writes cover two dimensions without
+groups only.
+"""
 
 from __future__ import annotations
 

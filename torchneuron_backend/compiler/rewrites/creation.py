@@ -1,4 +1,6 @@
-"""New tensors. Memory without values is memory with zeros: an executable has no such thing as an unset tensor."""
+"""New tensors. Memory without values is memory with zeros: an executable has no such thing as an unset
+tensor.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def _empty(size: list[int], *, dtype: torch.dtype | None = None, **_: Any) -> to
 
 
 @rewrites(aten.empty_strided.default)
-def _empty_strided(size: list[int], stride: list[int], *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+def _empty_strided(
+    size: list[int], stride: list[int], *, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
     return _full(None, size, 0, dtype)
 
 
@@ -37,7 +41,9 @@ def _empty_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) 
 
 
 @rewrites(aten.new_empty.default, aten.new_zeros.default)
-def _new_zeros(x: torch.Tensor, size: list[int], *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+def _new_zeros(
+    x: torch.Tensor, size: list[int], *, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
     return _full(x, size, 0, dtype)
 
 
@@ -49,5 +55,7 @@ def _new_empty_strided(
 
 
 @rewrites(aten.new_ones.default)
-def _new_ones(x: torch.Tensor, size: list[int], *, dtype: torch.dtype | None = None, **_: Any) -> torch.Tensor:
+def _new_ones(
+    x: torch.Tensor, size: list[int], *, dtype: torch.dtype | None = None, **_: Any
+) -> torch.Tensor:
     return _full(x, size, 1, dtype)

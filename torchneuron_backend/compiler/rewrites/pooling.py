@@ -27,7 +27,9 @@ def _max_pool2d(
     dilation: list[int] | int = 1,
     ceil_mode: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The maximum over each window and where in the plane it was, one comparison per element of the window."""
+    """The maximum over each window and where in the plane it was, one comparison per element of the
+    window.
+    """
     (kh, kw), (ph, pw), (dh, dw) = _pair(kernel), _pair(padding), _pair(dilation)
     sh, sw = _pair(stride, [kh, kw])
     height, width = x.shape[-2:]
@@ -44,7 +46,9 @@ def _max_pool2d(
     for i in range(kh):
         for j in range(kw):
             top, left = i * dh, j * dw
-            value = padded[..., top : top + (out_h - 1) * sh + 1 : sh, left : left + (out_w - 1) * sw + 1 : sw]
+            value = padded[
+                ..., top : top + (out_h - 1) * sh + 1 : sh, left : left + (out_w - 1) * sw + 1 : sw
+            ]
             position = ((rows + top) * width + columns + left).expand(value.shape)
             if best is None or where is None:
                 best, where = value, position
@@ -53,7 +57,8 @@ def _max_pool2d(
             if x.dtype.is_floating_point:
                 better = better | value.isnan()
             best, where = torch.where(better, value, best), torch.where(better, position, where)
-    assert best is not None and where is not None
+    assert best is not None
+    assert where is not None
     return best.contiguous(), where.contiguous()
 
 
@@ -74,7 +79,9 @@ def _max_pool2d_backward(grad: torch.Tensor, x: torch.Tensor, *args: Any) -> tor
 
 @dataclass(frozen=True)
 class _Windows:
-    """Where the windows of an average pooling lie: kernel, stride, left border, and border on the far side."""
+    """Where the windows of an average pooling lie: kernel, stride, left border, and border on the far
+    side.
+    """
 
     kernel: tuple[int, int]
     stride: tuple[int, int]

@@ -1,7 +1,7 @@
 """Reductions: scalars, two-byte dtypes, and positions of extremes.
 
-Torch-MLIR dies of a reduction over a scalar's only "dimension", and XLA adds two-byte floats up in two bytes: the
-mean of 4096 bfloat16 values near a half came out as a quarter.
+Torch-MLIR dies of a reduction over a scalar's only "dimension", and XLA adds two-byte floats up in two bytes:
+the mean of 4096 bfloat16 values near a half came out as a quarter.
 """
 
 from __future__ import annotations

@@ -1,0 +1,178 @@
+"""The lowering probe: what it says of single operators, that it survives them, and the table it has
+written.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import torch
+
+import torchneuron_backend
+from torchneuron_backend.probe import attempt as attempts
+from torchneuron_backend.probe.attempt import NATIVE, STATUSES, attempt
+from torchneuron_backend.probe.calls import Call, Calls, Key, collect_program, functional_form
+from torchneuron_backend.probe.table import Entry, append, finish, log_path, read, tidy, write
+
+aten = torch.ops.aten
+TABLE = Path(torchneuron_backend.__file__).parent / "lowerings.json"
+
+
+def single(overload: torch._ops.OpOverload, *args: object) -> list[Call]:
+    return [Call(overload, args, {})]
+
+
+@pytest.fixture(scope="module")
+def probed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
+    """A real probe of a few operators, resumed: one attempt is already in its log, another was cut off.
+
+    In a process of its own, as XLA may run in this one already and does not survive a fork.
+    """
+    output = tmp_path_factory.mktemp("probe") / "table.json"
+    append(log_path(output), Entry("aten::tanh", "float32", "timeout", "from before"))
+    with log_path(output).open("a") as stream:
+        stream.write('{"op": "aten::cut of\n')
+    command = [
+        sys.executable,
+        "-m",
+        "torchneuron_backend.probe",
+        "--ops",
+        "tanh",
+        "exp",
+        "nonzero",
+        "linalg.qr",
+    ]
+    command += [
+        "bernoulli",
+        "--dtypes",
+        "float32",
+        "--samples",
+        "1",
+        "--resume",
+        "--quiet",
+        "--output",
+        str(output),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert not log_path(output).exists()
+    return {entry.op: entry for entry in read(output)}
+
+
+def test_each_operator_gets_its_answer(probed: dict[str, Entry]) -> None:
+    assert probed["aten::exp"] == Entry("aten::exp", "float32", NATIVE)
+    assert probed["aten::nonzero"].status == "data_dependent_shape"
+    assert probed["aten::linalg_qr"].status in ("no_decomposition", "no_stablehlo_legalization")
+
+
+def test_random_operators_are_not_native(probed: dict[str, Entry]) -> None:
+    assert probed["aten::bernoulli"].status == "no_decomposition"
+    assert "generator" in probed["aten::bernoulli"].detail
+
+
+def test_a_resumed_probe_keeps_what_it_had(probed: dict[str, Entry]) -> None:
+    assert probed["aten::tanh"].detail == "from before"
+
+
+def test_a_compiler_that_dies_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(graph: object) -> str:
+        import ctypes
+
+        return ctypes.string_at(0).decode()
+
+    monkeypatch.setattr(attempts, "to_stablehlo", die)
+    outcome = attempt(single(aten.tanh.default, torch.ones(2)))
+    assert outcome.status == "compiler_crash"
+    assert "SIGSEGV" in outcome.detail
+
+
+def test_a_compiler_that_hangs_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    monkeypatch.setattr(attempts, "to_stablehlo", lambda graph: time.sleep(60))
+    assert attempt(single(aten.tanh.default, torch.ones(2)), timeout_s=0.5).status == "timeout"
+
+
+def test_a_wrong_result_is_found() -> None:
+    expected = [torch.tensor([1.0, 2.0])]
+    assert attempts.compare(aten.tanh.default, [torch.tensor([1.0, 2.0])], expected).status == NATIVE
+    assert (
+        attempts.compare(aten.tanh.default, [torch.tensor([1.0, 2.001])], expected).status == "wrong_result"
+    )
+    assert attempts.compare(aten.tanh.default, [torch.tensor([1, 2])], expected).status == "wrong_result"
+
+
+def test_in_place_and_out_calls_are_collected_in_functional_form() -> None:
+    assert functional_form(aten.add_.Tensor) is aten.add.Tensor
+    assert functional_form(aten.pow_.Scalar) is aten.pow.Tensor_Scalar
+    assert functional_form(aten.mul.out) is aten.mul.Tensor
+
+    calls = Calls()
+    collect_program(calls, lambda: torch.ones(3).add_(torch.full((3,), 2.0)))
+    (call,) = calls.by_key[Key("aten::add.Tensor", "float32")]
+    assert call.args[0].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_finish_names_what_only_a_dtype_lacks_and_adds_the_device_forms() -> None:
+    table = finish(
+        [
+            Entry("aten::convolution", "float32", NATIVE),
+            Entry("aten::convolution", "int64", "no_stablehlo_legalization", "x"),
+            Entry("aten::qr", "float32", "no_stablehlo_legalization", "x"),
+        ]
+    )
+    rows = {(entry.op, entry.dtype): entry.status for entry in table}
+    assert rows["aten::convolution_overrideable", "float32"] == NATIVE
+    assert rows["aten::convolution", "int64"] == "dtype"
+    assert rows["aten::qr", "float32"] == "no_stablehlo_legalization"
+
+
+def test_details_carry_nothing_of_this_run() -> None:
+    assert tidy("died at 0x7f00aa in /some/where/file.py\n again") == "died at ADDRESS in file.py again"
+
+
+def test_written_tables_read_back(tmp_path: Path) -> None:
+    entries = [Entry("aten::a", "bool", NATIVE), Entry("aten::b", "int64", "dtype", "why")]
+    write(tmp_path / "t.json", entries)
+    assert [Entry(**row) for row in json.loads((tmp_path / "t.json").read_text())["entries"]] == entries
+
+
+def test_the_table_of_the_package_is_sorted_unique_closed_and_of_these_versions() -> None:
+    table = json.loads(TABLE.read_text())
+    keys = [(row["op"], row["dtype"]) for row in table["entries"]]
+    assert keys == sorted(keys)
+    assert len(keys) == len(set(keys))
+    assert {row["status"] for row in table["entries"]} <= set(STATUSES)
+    assert all(row.get("detail") for row in table["entries"] if row["status"] != NATIVE)
+    assert table["versions"]["torch"] == version("torch").partition("+")[0]
+    assert table["versions"]["torch-mlir"] == version("torch-mlir")
+    assert table["versions"]["jaxlib"] == version("jaxlib")
+    assert TABLE.stat().st_size < 1_000_000
+
+
+def test_the_table_of_the_package_has_what_transformers_need() -> None:
+    native = {
+        (row["op"], row["dtype"])
+        for row in json.loads(TABLE.read_text())["entries"]
+        if row["status"] == NATIVE
+    }
+    needed = [
+        "addmm",
+        "bmm",
+        "mm",
+        "_softmax",
+        "native_layer_norm",
+        "embedding",
+        "gelu",
+        "add.Tensor",
+        "convolution",
+    ]
+    missing = [
+        op for op in needed for dtype in ("float32", "bfloat16") if (f"aten::{op}", dtype) not in native
+    ]
+    assert missing == []
