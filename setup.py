@@ -56,6 +56,12 @@ def main() -> None:
     class BuildForThisTorch(cpp_extension.BuildExtension):
         """Builds, and leaves beside the library the version of the torch it was built for."""
 
+        def finalize_options(self) -> None:
+            # pip would build in a new temporary folder each time, and so all files each time.
+            if self.build_temp is None:
+                self.build_temp = str(ROOT / "build" / "csrc")
+            super().finalize_options()
+
         def run(self) -> None:
             super().run()
             folder = Path(self.get_ext_fullpath("torchneuron_backend._C")).parent

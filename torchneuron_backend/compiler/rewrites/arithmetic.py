@@ -43,15 +43,27 @@ def _compare_numbers(operation: Any) -> Callable[..., Any]:
     return computed
 
 
-for _overload in (
-    aten.eq.Tensor,
-    aten.ne.Tensor,
-    aten.lt.Tensor,
-    aten.le.Tensor,
-    aten.gt.Tensor,
-    aten.ge.Tensor,
-):
-    rewrites(_overload)(_compare_numbers(_overload))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    for _overload in (getattr(aten, _name).Tensor, getattr(aten, _name).Scalar):
+        rewrites(_overload)(_compare_numbers(_overload))
+
+
+@rewrites(aten.clamp_min.Tensor)
+def _clamp_min(x: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+    return torch.logical_or(x, low) if x.dtype == low.dtype == torch.bool else torch.maximum(x, low)
+
+
+@rewrites(aten.clamp_max.Tensor)
+def _clamp_max(x: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+    return torch.logical_and(x, high) if x.dtype == high.dtype == torch.bool else torch.minimum(x, high)
+
+
+@rewrites(aten.addmv.default)
+def _addmv(
+    x: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta: float = 1, alpha: float = 1
+) -> torch.Tensor:
+    product = torch.mv(matrix, vector) * alpha
+    return product if beta == 0 else x * beta + product
 
 
 @rewrites(aten.sign.default)

@@ -95,3 +95,13 @@ def _index_put(
     mask = mask.reshape([*mask.shape, *[1] * (tensor.ndim - mask.ndim)])
     value = values.reshape([]).to(tensor.dtype)
     return torch.where(mask, tensor + value if accumulate else value, tensor)
+
+
+@rewrites(aten.diagonal.default, aten.diagonal_copy.default)
+def _diagonal(tensor: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> torch.Tensor:
+    """Every (n + 1)th element of the n x n square that starts at the diagonal's first element."""
+    matrix = tensor.movedim((dim1, dim2), (-2, -1))
+    row, column = max(-offset, 0), max(offset, 0)
+    size = max(0, min(matrix.shape[-2] - row, matrix.shape[-1] - column))
+    square = matrix[..., row : row + size, column : column + size]
+    return square.reshape([*matrix.shape[:-2], size * size])[..., :: size + 1]
