@@ -8,7 +8,8 @@ from pathlib import Path
 
 from harness import processes
 from harness.errors import InfrastructureError, UsageError
-from harness.profiles import EMBEDDED_HUB
+from harness.job import ModelSettings
+from harness.profiles import EMBEDDED_HUB, Profile
 from model_zoo.mirror import MirrorServer
 from results.layout import CACHE_DIR
 
@@ -53,7 +54,17 @@ def _build(folder: Path) -> None:
         raise InfrastructureError(f"the embedded mirror could not be built: {error}") from error
 
 
-def cache(store: Path, endpoint: str) -> Path:
+def model_settings(profile: Profile, endpoint: str, store: Path) -> ModelSettings:
+    """What workers need to fetch models from an endpoint."""
+    return ModelSettings(
+        endpoint=endpoint,
+        cache=_cache(store, endpoint),
+        max_bytes=profile.max_model_bytes,
+        seed=profile.seed,
+    )
+
+
+def _cache(store: Path, endpoint: str) -> Path:
     """Where downloads are kept; a hub has a cache of its own, since ids may mean other models there."""
     host = "".join(c if c.isalnum() else "-" for c in endpoint.split("://", 1)[-1])
     name = "embedded" if host.startswith("127-0-0-1") else host

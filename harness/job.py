@@ -15,11 +15,13 @@ class ModelSettings:
     Attributes:
         endpoint: URL of the Hub, or of a mirror of it.
         cache: folder that downloads are kept in.
+        max_bytes: largest repository to download; 0 is any.
         seed: of weights that a checkpoint lacks, and of inputs.
     """
 
     endpoint: str
     cache: Path
+    max_bytes: int
     seed: int
 
 

@@ -19,7 +19,7 @@ from harness.devices.base import Device, merge
 from harness.job import ModelSettings
 from harness.placement import check_placement
 from harness.telemetry import attribute
-from model_zoo.fetch import FetchError, fetch
+from model_zoo.fetch import FetchError, FetchReason, fetch
 from model_zoo.inputs import ModelInputs, make_inputs, to_device
 from model_zoo.load import LoadError, load
 from model_zoo.outputs import loss_of, named_tensors
@@ -55,6 +55,10 @@ class Finding:
         self.metrics.update(comparison.metrics)
         if self.outcome is Outcome.PASSED:
             self.outcome, self.message = comparison.outcome, comparison.message
+
+
+NOT_FOR_US = (FetchReason.GATED, FetchReason.DISABLED, FetchReason.NO_WEIGHTS, FetchReason.TOO_LARGE)
+"""Reasons for which a repository cannot be fetched tomorrow either: nothing failed."""
 
 
 class ReferenceFailedError(Exception):
@@ -100,7 +104,7 @@ def _unwrapped(error: BaseException) -> BaseException:
 
 def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) -> Outcome:
     if isinstance(error, FetchError):
-        return Outcome.INFRA_ERROR
+        return Outcome.SKIPPED_UPSTREAM if error.reason in NOT_FOR_US else Outcome.INFRA_ERROR
     if isinstance(error, LoadError | ReferenceFailedError):
         return Outcome.SKIPPED_UPSTREAM
     return classify(error)
@@ -121,6 +125,7 @@ class ModelRun:
             self._spec["revision"],
             cache_dir=self._settings.cache,
             endpoint=self._settings.endpoint,
+            max_bytes=self._settings.max_bytes or None,
         )
         size = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
         return Finding(metrics={"bytes": float(size)})

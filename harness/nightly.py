@@ -9,7 +9,6 @@ from pathlib import Path
 from harness import devices, hub, processes
 from harness.environment import snapshot
 from harness.errors import ExitCode
-from harness.job import ModelSettings
 from harness.planning import new_run_id, plan_run
 from harness.profiles import Profile
 from harness.progress import Progress
@@ -88,7 +87,7 @@ def _supervise(
     environment: dict[str, str],
     quiet: bool,
 ) -> RunState:
-    models = ModelSettings(endpoint=endpoint, cache=hub.cache(store, endpoint), seed=profile.seed)
+    models = hub.model_settings(profile, endpoint, store)
     with Progress(plan.cases, quiet=quiet) as progress:
         return Supervisor(plan, folder, profile, models, environment, progress).run()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from harness import devices, hub, processes
 from harness.environment import snapshot as environment
 from harness.errors import UsageError
-from harness.job import ModelSettings
 from harness.planning import model_case, new_run_id
 from harness.profiles import EMBEDDED_HUB, Profile
 from harness.progress import Progress
@@ -63,9 +62,7 @@ def probe(
         )
         folder = run_path(place, run_id)
         plan.save(folder)
-        models = ModelSettings(
-            endpoint=endpoint, cache=hub.cache(store.resolve(), endpoint), seed=profile.seed
-        )
+        models = hub.model_settings(profile, endpoint, store.resolve())
         with Progress(plan.cases, quiet=quiet) as progress:
             Supervisor(plan, folder, profile, models, environment(description), progress).run()
     ingest(place, folder)

@@ -47,6 +47,7 @@ class Profile:
     device: str
     hub: str
     models: int
+    max_model_bytes: int
     model_filter: str
     test_filter: str
     suites: tuple[str, ...]
@@ -62,8 +63,10 @@ class Profile:
         unknown = sorted(set(self.suites) - set(SUITES))
         if unknown:
             raise UsageError(f"profile {self.name}: unknown suite {unknown[0]!r}; known: {', '.join(SUITES)}")
-        if self.batch < 1 or self.workers < 0 or self.models < 0:
-            raise UsageError(f"profile {self.name}: batch must be at least 1, workers and models at least 0")
+        if self.batch < 1 or min(self.workers, self.models, self.max_model_bytes) < 0:
+            raise UsageError(
+                f"profile {self.name}: batch is at least 1; workers, models and max_model_bytes at least 0"
+            )
         if min(dataclasses.astuple(self.deadlines)) <= 0:
             raise UsageError(f"profile {self.name}: deadlines are seconds above 0")
 

@@ -38,7 +38,7 @@ def percent(numerator: int, denominator: int) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StageRow:
-    """How many models pass a stage, of those that could be fetched."""
+    """How many models pass a stage, of those that could be judged."""
 
     stage: str
     passed: Rate

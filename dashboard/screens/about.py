@@ -13,7 +13,7 @@ _FIGURES = (
         "Models by stage",
         "v_funnel",
         "Models that passed the stage.",
-        "Planned models that the hub could deliver.",
+        "Planned models that could be judged: fetched, and with a CPU reference that runs.",
     ),
     (
         "Operator calls on the device",

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import columns, data, look, notices, shell, table
 from dashboard.where import Where
-from results.vocabulary import MODEL_STAGES, Outcome
+from results.vocabulary import MODEL_STAGES
 
 _ANY = "any"
 _ORDERS = {
@@ -121,19 +121,19 @@ def _summary(where: Where) -> None:
     found = data.row(
         "SELECT count(*) AS models, count(*) FILTER (outcome = 'passed') AS passed, "
         "count(*) FILTER (outcome = 'passed' AND fallback_calls = 0 AND device_calls > 0) AS clean, "
-        f"count(*) FILTER (\"fetch\" = '{Outcome.INFRA_ERROR}') AS unfetched "
+        "count(*) FILTER (NOT counts) AS uncounted "
         f"FROM v_models WHERE {where.sql}",
         *where.params,
     )
     if found is None or not found["models"]:
         return
-    counted = found["models"] - found["unfetched"]
+    counted = found["models"] - found["uncounted"]
     said = (
         f"**{look.count(found['passed'])}** of {look.plural(counted, 'model')} pass every stage, "
         f"**{look.count(found['clean'])}** of them without a fallback."
     )
-    if found["unfetched"]:
-        said += f" {look.plural(found['unfetched'], 'model')} could not be fetched and count for nothing."
+    if found["uncounted"]:
+        said += f" {look.plural(found['uncounted'], 'model')} could not be judged and count for nothing."
     st.markdown(said)
 
 

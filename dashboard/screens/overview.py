@@ -66,9 +66,9 @@ def _funnel(run: str, before: Run | None) -> None:
         return
     charts.funnel(stages)
     planned, counted = int(stages["planned"].iloc[0]), int(stages["counted"].iloc[0])
-    said = f"Of {look.plural(counted, 'model')} that the hub could deliver"
+    said = f"Of {look.plural(counted, 'model')} that could be judged"
     if planned > counted:
-        said += f"; {look.count(planned - counted)} of {look.count(planned)} planned could not be fetched"
+        said += f"; {look.count(planned - counted)} of {look.count(planned)} planned could not"
     said += ". A model stops at the first stage it does not pass."
     if before is not None:
         earlier = {

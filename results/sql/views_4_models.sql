@@ -31,29 +31,29 @@ SELECT
     coalesce(c.fallback_calls, 0) AS fallback_calls,
     c.device_calls / nullif(c.device_calls + c.fallback_calls, 0) AS device_share,
     coalesce(c.fallback_ops, []) AS fallback_ops,
-    v.seconds, v.outcome, v.stage, v.verdict, v.message, v.signature, m.case_id
+    v.seconds, v.outcome, v.stage, v.verdict, v.message, v.signature, v.counts, m.case_id
 FROM models m
 JOIN stages s USING (run, case_id)
 JOIN v_cases v ON v.run = m.run AND v.case_id = m.case_id
 LEFT JOIN calls c ON c.run = m.run AND c.case_id = m.case_id;
 
--- Models that pass each stage. Those that could not be fetched are planned but not counted.
+-- Models that pass each stage. A model that could not be judged (not fetched, or its reference does not run
+-- here) is planned but not counted, in any stage.
 CREATE OR REPLACE VIEW v_funnel AS
-WITH fetched AS (
-    SELECT s.run, s.case_id, s.stage, s.ordinal, s.on_device, s.outcome, m.downloads,
-        bool_or(s.stage = 'fetch' AND s.outcome = 'infra_error')
-            OVER (PARTITION BY s.run, s.case_id) AS unfetched
+WITH judged AS (
+    SELECT s.run, s.stage, s.ordinal, s.on_device, s.outcome, m.downloads, v.counts
     FROM v_stages s
     JOIN models m USING (run, case_id)
+    JOIN v_cases v USING (run, case_id)
 )
 SELECT
     run, ordinal, stage, on_device,
     count(*) AS planned,
-    count(*) FILTER (NOT unfetched) AS counted,
-    count(*) FILTER (outcome = 'passed') AS passed,
+    count(*) FILTER (counts) AS counted,
+    count(*) FILTER (outcome = 'passed' AND counts) AS passed,
     passed / nullif(counted, 0) AS share,
-    coalesce(sum(downloads) FILTER (NOT unfetched), 0)::BIGINT AS counted_downloads,
-    coalesce(sum(downloads) FILTER (outcome = 'passed'), 0)::BIGINT AS passed_downloads,
+    coalesce(sum(downloads) FILTER (counts), 0)::BIGINT AS counted_downloads,
+    coalesce(sum(downloads) FILTER (outcome = 'passed' AND counts), 0)::BIGINT AS passed_downloads,
     passed_downloads / nullif(counted_downloads, 0) AS downloads_share
-FROM fetched
+FROM judged
 GROUP BY run, ordinal, stage, on_device;

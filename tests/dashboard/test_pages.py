@@ -42,7 +42,7 @@ def test_the_overview_of_a_complete_run(open_page: OpenPage, nights: Path) -> No
     shown, expected = text_of(app), Expected()
     assert f"Complete: all {expected.models + expected.tests} planned cases have a result" in shown
     assert "INCOMPLETE" not in shown
-    assert f"Of {expected.counted_models} models that the hub could deliver; 1 of 8 planned" in shown
+    assert f"Of {expected.counted_models} models that could be judged; 1 of 8 planned" in shown
     assert table(app, "op")[0] == expected.first_gap
     assert table(app, "models")[0] == expected.first_gap_models
     verdicts = {item.label: item.value for item in app.metric}

@@ -54,7 +54,7 @@ def test_assignments_are_toml_or_text(text: str, expected: tuple[str, object]) -
         ("default", {"models": "many"}, "whole number"),
         ("default", {"models": True}, "whole number"),
         ("default", {"suites": ["opinfo", "nope"]}, "unknown suite 'nope'"),
-        ("default", {"batch": 0}, "batch must be at least 1"),
+        ("default", {"batch": 0}, "batch is at least 1"),
         ("default", {"deadlines.test": 0}, "seconds above 0"),
         ("default", {"deadlines.test": "soon"}, "soon"),
         ("default", {"expectations": 3}, "list of strings"),

@@ -33,7 +33,7 @@ def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
         monkeypatch.setattr(running, "run_job", job)
         plan = plan_of(*names)
         profile = load_profile("default", {"workers": 2, **fields}, tmp_path)
-        models = ModelSettings(endpoint="", cache=tmp_path, seed=os.getpid())
+        models = ModelSettings(endpoint="", cache=tmp_path, max_bytes=0, seed=os.getpid())
         progress = Progress(plan.cases, stream=io.StringIO())
         state = Supervisor(plan, tmp_path / "run", profile, models, {}, progress).run()
         logs = sorted((tmp_path / "run" / "events").glob("*.jsonl"))

@@ -105,3 +105,19 @@ def _diagonal(tensor: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 
     size = max(0, min(matrix.shape[-2] - row, matrix.shape[-1] - column))
     square = matrix[..., row : row + size, column : column + size]
     return square.reshape([*matrix.shape[:-2], size * size])[..., :: size + 1]
+
+
+@rewrites(aten.as_strided.default, aten.as_strided_copy.default)
+def _as_strided(
+    tensor: torch.Tensor, size: list[int], stride: list[int], storage_offset: int | None = None
+) -> Any:
+    """Elements by their position in memory, where that is known: a dense tensor at the start of its own."""
+    offset = storage_offset or 0
+    last = offset + sum((count - 1) * step for count, step in zip(size, stride, strict=True))
+    if not tensor.is_contiguous() or tensor.storage_offset() or last >= tensor.numel() or 0 in size:
+        return NotImplemented
+    places = torch.full([1] * max(1, len(size)), offset, dtype=torch.int64)
+    for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
+        shape = [count if each == dim else 1 for each in range(len(size))]
+        places = places + torch.arange(count).reshape(shape) * step
+    return tensor.reshape(-1).index_select(0, places.reshape(-1)).reshape(size)
