@@ -91,3 +91,11 @@ def test_vmap_and_functionalize_work_through_it() -> None:
     assert torch.vmap(lambda row: row.cumsum(0).lgamma().sum())(x + 1).shape == (3,)
     pure = torch.func.functionalize(lambda t: t.clone().lgamma_().add_(1))
     assert pure(x + 2).cpu().equal((x.cpu() + 2).lgamma() + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_integers_have_a_histogram_as_on_other_accelerators(dtype: torch.dtype) -> None:
+    experts = torch.tensor([0, 3, 3, 1, 3], dtype=dtype, device="neuron")
+    counts = torch.histc(experts, bins=4, min=0, max=3)
+    assert (counts.dtype, counts.device.type) == (dtype, "neuron")
+    assert counts.tolist() == [1, 1, 0, 3]

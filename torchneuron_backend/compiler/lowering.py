@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -73,10 +74,34 @@ class RandomOperatorError(LoweringError):
 _VIEWS = {torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default}
 
 
+_BY_POSITION = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
+
+
+def _is_dense(value: torch.Tensor) -> bool:
+    return value.storage_offset() == 0 and is_non_overlapping_and_dense_or_false(value)
+
+
 class _OnHost(Interpreter):
     """Runs a graph with every mention of a device replaced by the CPU: devices mean nothing to the
     compiler.
     """
+
+    def run_node(self, n: Node) -> Any:
+        if n.target in _BY_POSITION and _is_dense(n.args[0].meta["val"]):  # type: ignore[union-attr]
+            return self._by_position(n)
+        return super().run_node(n)
+
+    def _by_position(self, node: Node) -> Any:
+        """Strided views mean positions in memory: put the elements in the order they had when traced."""
+        source = node.args[0]
+        assert isinstance(source, Node)
+        args, kwargs = self.fetch_args_kwargs_from_env(node)
+        stride = source.meta["val"].stride()
+        order = sorted(range(len(stride)), key=lambda dim: -stride[dim])
+        result = node.target(args[0].permute(order).contiguous(), *args[1:], **kwargs)  # type: ignore[operator]
+        if node.target is torch.ops.aten.as_strided_scatter.default:
+            return result.permute([order.index(dim) for dim in range(len(order))])
+        return result
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args, kwargs = torch.utils._pytree.tree_map_only(

@@ -1,4 +1,5 @@
-// Operators that torch routes to every PrivateUse1 device and for which there is no host kernel.
+// Operators that torch routes to every PrivateUse1 device and for which there is no host kernel, or not for every dtype
+// that accelerators take.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -9,6 +10,8 @@
 #include <torch/library.h>
 
 #include <tuple>
+
+#include "boxed.h"
 
 namespace neuron {
 namespace {
@@ -92,7 +95,18 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
           has_bias ? grad_hidden.sum(0) : Tensor()};
 }
 
+// Accelerators count integers too, and mixture-of-experts code written for them relies on it; the host kernel
+// knows floats only. float64 holds every int32, and every expert's number, exactly.
+void histc(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  auto& self = torch::jit::peek(*stack, 0, 4);
+  const auto dtype = self.toTensor().scalar_type();
+  if (c10::isIntegralType(dtype, /*includeBool=*/false)) self = self.toTensor().to(at::kDouble);
+  run_boxed(plan_for(op), op, stack);
+  if (c10::isIntegralType(dtype, /*includeBool=*/false)) stack->back() = stack->back().toTensor().to(dtype);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("histc", torch::CppFunction::makeFromBoxedFunction<&histc>());
   m.impl("convolution_overrideable", &convolution_overrideable);
   m.impl("convolution_backward_overrideable", &convolution_backward_overrideable);
   m.impl("_thnn_fused_lstm_cell", &lstm_cell);

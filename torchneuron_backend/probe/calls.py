@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -68,8 +68,9 @@ class Calls:
         results = [item for item in tree_flatten(out)[0] if isinstance(item, torch.Tensor)]
         if not (tensors or results) or not all(map(_is_plain, tensors + results)):
             return
-        if results and not any(tensor.numel() for tensor in results):
-            return  # an empty result leaves nothing to compute
+        nothing_in = bool(tensors) and not all(tensor.numel() for tensor in tensors)
+        if nothing_in and results and not any(tensor.numel() for tensor in results):
+            return  # an empty result of something empty leaves nothing to compute
         dtype = (tensors or results)[0].dtype
         if dtype not in self.dtypes or sum(tensor.numel() for tensor in tensors + results) > _MAX_ELEMENTS:
             return
@@ -186,7 +187,7 @@ def _run_samples(calls: Calls, info: Any, dtype: torch.dtype, samples: int) -> N
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for sample in _survive(info.sample_inputs("cpu", dtype, requires_grad=with_gradient), samples):
+        for sample in _choose(info.sample_inputs("cpu", dtype, requires_grad=with_gradient), samples):
             try:
                 with Watch(calls):
                     out = info(sample.input, *sample.args, **sample.kwargs)
@@ -196,11 +197,21 @@ def _run_samples(calls: Calls, info: Any, dtype: torch.dtype, samples: int) -> N
                 continue
 
 
-def _survive(samples: Iterable[Any], count: int) -> Iterator[Any]:
+def _choose(samples: Iterable[Any], count: int) -> list[Any]:
+    """``count`` of the first samples: one scalar or empty input at most, as many of them come first."""
+    drawn: list[Any] = []
     try:
-        yield from islice(samples, count)
+        drawn.extend(islice(samples, 4 * count))
     except Exception:  # noqa: BLE001 - some generators need libraries that may be absent
-        return
+        return drawn[:count]
+    small = [sample for sample in drawn if getattr(sample.input, "ndim", 1) == 0 or _is_empty(sample.input)]
+    large = [sample for sample in drawn if not any(sample is other for other in small)]
+    room = max(1, count - min(len(small), 1))
+    return (large[:room] + small)[:count]
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 0
 
 
 def _backward(out: Any) -> None:

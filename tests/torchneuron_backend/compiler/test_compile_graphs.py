@@ -130,6 +130,19 @@ def test_results_have_the_strides_that_eager_gives() -> None:
     assert compiled(lambda value: value.transpose(1, 2) + 1)(x).stride() == (x.transpose(1, 2) + 1).stride()
 
 
+def test_strided_views_mean_positions_in_memory_as_eager_lays_it_out() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided((x * 2).transpose(0, 1) + 1, (3, 2), (1, 3)) * x.sum()
+
+    x = torch.arange(12.0).reshape(4, 3).requires_grad_()
+    ours = x.detach().to("neuron").requires_grad_()
+    expected, result = function(x), compiled(function)(ours)
+    expected.sum().backward()
+    result.sum().backward()
+    torch.testing.assert_close(result.cpu(), expected)
+    torch.testing.assert_close(ours.grad.cpu(), x.grad)
+
+
 def test_constants_in_the_graph_and_a_graph_without_work() -> None:
     table = torch.tensor([1.0, 2.0, 4.0], device="neuron")
     assert compiled(lambda x: x + table)(torch.zeros(3, device="neuron")).tolist() == [1.0, 2.0, 4.0]

@@ -37,27 +37,9 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
     append(log_path(output), Entry("aten::tanh", "float32", "timeout", "from before"))
     with log_path(output).open("a") as stream:
         stream.write('{"op": "aten::cut of\n')
-    command = [
-        sys.executable,
-        "-m",
-        "torchneuron_backend.probe",
-        "--ops",
-        "tanh",
-        "exp",
-        "nonzero",
-        "linalg.qr",
-    ]
-    command += [
-        "bernoulli",
-        "--dtypes",
-        "float32",
-        "--samples",
-        "1",
-        "--resume",
-        "--quiet",
-        "--output",
-        str(output),
-    ]
+    command = [sys.executable, "-m", "torchneuron_backend.probe", "--ops", "tanh", "exp", "nonzero"]
+    command += ["linalg.qr", "bernoulli", "--dtypes", "float32", "--samples", "1", "--resume", "--quiet"]
+    command += ["--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     assert not log_path(output).exists()

@@ -62,8 +62,10 @@ def _clamp_max(x: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
 def _addmv(
     x: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta: float = 1, alpha: float = 1
 ) -> torch.Tensor:
-    product = torch.mv(matrix, vector) * alpha
-    return product if beta == 0 else x * beta + product
+    # The factors take the tensors' own kind: 0.2 is 0 among integers.
+    kind = float if x.dtype.is_floating_point else int
+    product = torch.mv(matrix, vector) * kind(alpha)
+    return product if kind(beta) == 0 else x * kind(beta) + product
 
 
 @rewrites(aten.sign.default)
@@ -77,3 +79,18 @@ def _isin(
 ) -> torch.Tensor:
     found = (elements.unsqueeze(-1) == tests.reshape(-1)).any(-1)
     return ~found if invert else found
+
+
+def _broadcast_first(operation: Any) -> Callable[..., Any]:
+    """Both sides in one shape: Torch-MLIR dies of shifts that broadcast."""
+
+    def computed(x: torch.Tensor, y: torch.Tensor) -> Any:
+        if x.shape == y.shape:
+            return NotImplemented
+        return operation(*(side.clone() for side in torch.broadcast_tensors(x, y)))
+
+    return computed
+
+
+for _overload in (aten.bitwise_left_shift.Tensor, aten.bitwise_right_shift.Tensor):
+    rewrites(_overload)(_broadcast_first(_overload))

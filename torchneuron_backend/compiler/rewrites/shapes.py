@@ -111,13 +111,33 @@ def _diagonal(tensor: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 
 def _as_strided(
     tensor: torch.Tensor, size: list[int], stride: list[int], storage_offset: int | None = None
 ) -> Any:
-    """Elements by their position in memory, where that is known: a dense tensor at the start of its own."""
-    offset = storage_offset or 0
+    places = _places(tensor, size, stride, storage_offset or 0)
+    return NotImplemented if places is None else tensor.reshape(-1).index_select(0, places).reshape(size)
+
+
+@rewrites(aten.as_strided_scatter.default)
+def _as_strided_scatter(
+    tensor: torch.Tensor,
+    source: torch.Tensor,
+    size: list[int],
+    stride: list[int],
+    storage_offset: int | None = None,
+) -> Any:
+    places = _places(tensor, size, stride, storage_offset or 0)
+    if places is None:
+        return NotImplemented
+    return tensor.reshape(-1).scatter(0, places, source.reshape(-1)).reshape(tensor.shape)
+
+
+def _places(tensor: torch.Tensor, size: list[int], stride: list[int], offset: int) -> torch.Tensor | None:
+    """Positions of a strided view's elements, where memory order is known: in a dense tensor alone in its
+    memory. None elsewhere.
+    """
     last = offset + sum((count - 1) * step for count, step in zip(size, stride, strict=True))
     if not tensor.is_contiguous() or tensor.storage_offset() or last >= tensor.numel() or 0 in size:
-        return NotImplemented
+        return None
     places = torch.full([1] * max(1, len(size)), offset, dtype=torch.int64)
     for dim, (count, step) in enumerate(zip(size, stride, strict=True)):
         shape = [count if each == dim else 1 for each in range(len(size))]
         places = places + torch.arange(count).reshape(shape) * step
-    return tensor.reshape(-1).index_select(0, places.reshape(-1)).reshape(size)
+    return places.reshape(-1)
