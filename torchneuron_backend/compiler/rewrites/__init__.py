@@ -4,7 +4,17 @@ A rewrite stands in PyTorch's decomposition table in place of the entry that was
 operator's documented result; the lowering probe checks it against the CPU.
 """
 
-from . import arithmetic, attention, convolution, creation, normalisation, pooling, reductions, shapes
+from . import (
+    arithmetic,
+    attention,
+    convolution,
+    creation,
+    normalisation,
+    pooling,
+    recurrent,
+    reductions,
+    shapes,
+)
 from .registry import REWRITES
 
 __all__ = [
@@ -15,6 +25,7 @@ __all__ = [
     "creation",
     "normalisation",
     "pooling",
+    "recurrent",
     "reductions",
     "shapes",
 ]
