@@ -72,8 +72,8 @@ def ops(run: str, case: str) -> None:
         "SELECT called, executed, dtype, list(DISTINCT stage ORDER BY stage) AS stages, "
         "sum(device_calls)::BIGINT AS device_calls, sum(fallback_calls)::BIGINT AS fallback_calls, "
         "sum(device_ns) / 1e6 AS device_ms, sum(fallback_ns) / 1e6 AS fallback_ms, "
-        "sum(bytes_moved)::BIGINT AS bytes_moved, data_movement "
-        "FROM v_op_calls WHERE run = ? AND case_id = ? GROUP BY called, executed, dtype, data_movement"
+        "sum(bytes_moved)::BIGINT AS bytes_moved, role "
+        "FROM v_op_calls WHERE run = ? AND case_id = ? GROUP BY called, executed, dtype, role"
     )
     if not data.number(f"SELECT count(*) FROM ({sql})", run, case):
         notices.nothing(
@@ -83,7 +83,7 @@ def ops(run: str, case: str) -> None:
     table.show(
         sql,
         [run, case],
-        order="fallback_calls DESC, device_calls DESC, called, executed, dtype",
+        order="fallback_calls DESC, role <> 'compute', device_calls DESC, called, executed, dtype",
         shown={
             "called": columns.text("called", "The operator the program called", width=230),
             "executed": columns.text("executed", "The kernel that ran", width=230),
@@ -94,7 +94,7 @@ def ops(run: str, case: str) -> None:
             "fallback_ms": columns.milliseconds("CPU time"),
             "bytes_moved": columns.size("moved", "Copied between host and device because of the fallback"),
             "stages": columns.names("stages"),
-            "data_movement": columns.flag("copy", "Moves data rather than computes; in no share and no gap"),
+            "role": columns.text("role", "What does not compute stands in no share", width="small"),
         },
         name="case_operators",
         what="kernel",

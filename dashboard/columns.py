@@ -60,11 +60,6 @@ def moment(label: str) -> Column:
     return cc.DatetimeColumn(label, format="D MMM YYYY, HH:mm")
 
 
-def flag(label: str, help: str | None = None) -> Column:
-    """Yes or no."""
-    return cc.CheckboxColumn(label, help=help)
-
-
 def outcome(label: str, help: str | None = None, *, width: Any = None) -> Column:
     """Outcomes as chips."""
     return _chips(look.OUTCOMES, label, help, width)

@@ -82,9 +82,10 @@ def sections(board: Scoreboard) -> list[Section]:
             _gaps(board),
         ),
         Section(
-            "Most frequent failures",
-            ("cases", "outcome", "stage", "failure", "example"),
+            "What did not pass, by signature",
+            ("cases", "outcome", "stage", "what", "example"),
             _failures(board),
+            160,
         ),
     ]
     return [section for section in found if section.rows]
@@ -214,7 +215,7 @@ def _failures(board: Scoreboard) -> list[Row]:
             "cases": row.cases,
             "outcome": row.outcome,
             "stage": row.stage,
-            "failure": _failure(row),
+            "what": _failure(row),
             "example": row.example_case,
         }
         for row in board.failures
@@ -224,4 +225,5 @@ def _failures(board: Scoreboard) -> list[Row]:
 def _failure(row: FailureRow) -> str:
     if row.message and row.exception in ("", row.outcome):
         return row.message
-    return f"{row.exception}: {row.message}" if row.message else row.exception
+    kind = row.exception.rpartition(".")[2]  # the whole name stands in the other formats
+    return f"{kind}: {row.message}" if row.message else kind

@@ -105,19 +105,19 @@ def _all(run: str) -> None:
     chosen = place[1].multiselect("Dtype", dtypes, key="op_dtype", bind="query-params")
     route = place[2].selectbox("Route", [_ANY, *_ROUTES], key="route", bind="query-params")
     order = place[3].selectbox("Sort by", list(_ORDERS), key="op_sort", bind="query-params")
-    copies = st.toggle("Copies between host and device too", key="copies", bind="query-params")
+    others = st.toggle("Copies, allocations and views too", key="others", bind="query-params")
     shell.remember_filters(shell.OPERATORS)
     where.containing(search or "", "called", "executed")
     where.among("dtype", chosen)
     if route in _ROUTES:
         where.add(_ROUTES[route])
-    if not copies:
-        where.add("NOT data_movement")
+    if not others:
+        where.add("role = 'compute'")
     sql = (
         "SELECT called, executed, dtype, device_calls + fallback_calls AS calls, "
         "device_calls / nullif(device_calls + fallback_calls, 0) AS share, device_calls, fallback_calls, "
         "device_ns / 1e6 AS device_ms, fallback_ns / 1e6 AS fallback_ms, bytes_moved, models, tests, "
-        f"data_movement FROM v_ops WHERE {where.sql}"
+        f"role FROM v_ops WHERE {where.sql}"
     )
     if not data.number(f"SELECT count(*) FROM ({sql})", *where.params):
         notices.nothing("operator", narrowed=True, todo="")
@@ -137,6 +137,7 @@ def _all(run: str) -> None:
             "tests": columns.count("tests"),
             "device_ms": columns.milliseconds("device time"),
             "fallback_ms": columns.milliseconds("CPU time"),
+            "role": columns.text("role", "What does not compute stands in no share", width="small"),
         },
         name="operators",
         what="operator",

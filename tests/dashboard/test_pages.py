@@ -116,7 +116,7 @@ def test_operators_are_ranked_and_filtered(open_page: OpenPage, nights: Path) ->
     models = [int(str(count)) for count in table(app, "models")]
     assert models == sorted(models, reverse=True)
     assert "aten::_copy_from" not in table(app, "called")
-    app = open_page(nights, shell.OPERATORS, run=COMPLETE_RUN, copies="true", op_q="_copy_from")
+    app = open_page(nights, shell.OPERATORS, run=COMPLETE_RUN, others="true", op_q="_copy_from")
     assert set(table(app, "called")) == {"aten::_copy_from"}
 
 
