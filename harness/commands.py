@@ -60,10 +60,8 @@ def probe(options: argparse.Namespace) -> int:
 
     overrides = {"device": options.device} if options.device else {}
     profile = load_profile(options.profile, overrides)
-    place, run_id = probe_model(
-        options.model, profile, options.store, hub_name=options.hub, quiet=options.quiet
-    )
-    return _print_probe(place, run_id)
+    finished = probe_model(options.model, profile, options.store, hub_name=options.hub, quiet=options.quiet)
+    return _print_probe(finished.store, finished.id)
 
 
 def doctor(options: argparse.Namespace) -> int:

@@ -7,14 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness import devices, hub, processes
+from harness.devices.base import Description
 from harness.environment import snapshot
 from harness.errors import ExitCode
+from harness.job import ModelSettings
 from harness.planning import new_run_id, plan_run
 from harness.profiles import Profile
 from harness.progress import Progress
 from harness.supervisor import Supervisor
+from results.ingest import ingest
 from results.layout import run_path
 from results.plan import Plan
+from results.store import open_store
 from results.vocabulary import RunState, Verdict
 
 Say = Callable[[str], None]
@@ -39,8 +43,6 @@ class Run:
         """What the run says to a CI job: the process's exit status."""
         if self.state is RunState.DEVICE_DOWN:
             return ExitCode.DEVICE
-        from results.store import open_store
-
         with open_store(self.store) as store:
             verdicts = {row["verdict"]: row["cases"] for row in store.rows("v_verdicts", run=self.id)}
         if self.state is not RunState.COMPLETE or verdicts.get(Verdict.INCOMPLETE):
@@ -63,36 +65,41 @@ def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool
         HarnessError: the device, the hub or the selection cannot be used.
     """
     store = store.resolve()
-    store.mkdir(parents=True, exist_ok=True)
     say("loading torch and transformers into the fork server")
-    description = processes.call(devices.describe, profile.device)
-    devices.require(description)
+    description = usable_device(profile.device)
     with hub.serve(profile.hub, store) as endpoint:
-        run_id = new_run_id(store, profile.device)
-        plan = plan_run(profile, run_id, endpoint)
-        folder = run_path(store, run_id)
-        plan.save(folder)
-        say(f"run {run_id}: {len(plan.cases)} cases planned on {description.count} {profile.device} devices")
-        state = _supervise(plan, folder, profile, endpoint, store, snapshot(description), quiet)
-    _ingest(store, folder)
-    return Run(run_id, store, state)
+        plan = plan_run(profile, new_run_id(store, profile.device), endpoint)
+        say(
+            f"run {plan.run}: {len(plan.cases)} cases planned on {description.count} {profile.device} devices"
+        )
+        models = hub.model_settings(profile, endpoint, store)
+        return execute(plan, description, profile, store, models, quiet=quiet)
 
 
-def _supervise(
+def usable_device(name: str) -> Description:
+    """Describe a device, in a child.
+
+    Raises:
+        DeviceError: it cannot be used.
+    """
+    description = processes.call(devices.describe, name)
+    devices.require(description)
+    return description
+
+
+def execute(
     plan: Plan,
-    folder: Path,
+    description: Description,
     profile: Profile,
-    endpoint: str,
     store: Path,
-    environment: dict[str, str],
+    models: ModelSettings,
+    *,
     quiet: bool,
-) -> RunState:
-    models = hub.model_settings(profile, endpoint, store)
+) -> Run:
+    """Write a plan into a store, run it, and take what happened into the database."""
+    folder = run_path(store, plan.run)
+    plan.save(folder)
     with Progress(plan.cases, quiet=quiet) as progress:
-        return Supervisor(plan, folder, profile, models, environment, progress).run()
-
-
-def _ingest(store: Path, folder: Path) -> None:
-    from results.ingest import ingest
-
+        state = Supervisor(plan, folder, profile, models, snapshot(description), progress).run()
     ingest(store, folder)
+    return Run(plan.run, store, state)

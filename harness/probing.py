@@ -8,24 +8,19 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness import devices, hub, processes
-from harness.environment import snapshot as environment
-from harness.errors import UsageError
+from harness import hub
+from harness.errors import InfrastructureError, UsageError
+from harness.nightly import Run, execute, usable_device
 from harness.planning import model_case, new_run_id
 from harness.profiles import EMBEDDED_HUB, Profile
-from harness.progress import Progress
-from harness.supervisor import Supervisor
 from model_zoo.catalog import CatalogError, lookup
-from results.ingest import ingest
-from results.layout import CACHE_DIR, run_path
+from results.layout import CACHE_DIR
 from results.plan import make_plan
 
 DEFAULT_HUB = "https://huggingface.co"
 
 
-def probe(
-    model: str, profile: Profile, store: Path, *, hub_name: str | None, quiet: bool
-) -> tuple[Path, str]:
+def probe(model: str, profile: Profile, store: Path, *, hub_name: str | None, quiet: bool) -> Run:
     """Run one model through its stages.
 
     Results go to a store of their own below the given one, so that a probe never stands among nights.
@@ -36,37 +31,34 @@ def probe(
             model, else the real Hub.
 
     Returns:
-        The probe store and the id of the run in it.
+        The run, in a store of its own.
 
     Raises:
-        UsageError: no hub has such a model.
+        UsageError: the hub has no such model.
+        InfrastructureError: the hub does not answer.
     """
     repo_id, _, revision = model.partition("@")
     if not repo_id or repo_id.startswith("-"):
         raise UsageError(f"{model!r} is not a model id; give org/name or org/name@revision")
-    description = processes.call(devices.describe, profile.device)
-    devices.require(description)
-    place = store.resolve() / CACHE_DIR / "probe"
-    with _endpoint(repo_id, store.resolve(), hub_name) as endpoint:
+    description = usable_device(profile.device)
+    store = store.resolve()
+    place = store / CACHE_DIR / "probe"
+    with _endpoint(repo_id, store, hub_name) as endpoint:
         try:
             entry = lookup(endpoint, repo_id, revision or None)
         except CatalogError as error:
             raise UsageError(f"{endpoint} has no model {model!r}: {error}") from error
-        run_id = new_run_id(place, profile.device)
+        except OSError as error:
+            raise InfrastructureError(f"{endpoint} could not be asked for {model!r}: {error}") from error
         plan = make_plan(
-            run=run_id,
+            run=new_run_id(place, profile.device),
             device=profile.device,
             profile="probe",
             cases=[model_case(entry)],
             settings=dataclasses.replace(profile, name="probe").settings(),
         )
-        folder = run_path(place, run_id)
-        plan.save(folder)
-        models = hub.model_settings(profile, endpoint, store.resolve())
-        with Progress(plan.cases, quiet=quiet) as progress:
-            Supervisor(plan, folder, profile, models, environment(description), progress).run()
-    ingest(place, folder)
-    return place, run_id
+        models = hub.model_settings(profile, endpoint, store)
+        return execute(plan, description, profile, place, models, quiet=quiet)
 
 
 @contextlib.contextmanager
