@@ -68,7 +68,7 @@ def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool
     say("loading torch and transformers into the fork server")
     description = usable_device(profile.device)
     with hub.serve(profile.hub, store) as endpoint:
-        plan = plan_run(profile, new_run_id(store, profile.device), endpoint)
+        plan = plan_run(profile, new_run_id(store, profile.device), endpoint, say)
         say(
             f"run {plan.run}: {len(plan.cases)} cases planned on {description.count} {profile.device} devices"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -29,8 +30,10 @@ def new_run_id(store: Path, device: str, now: datetime | None = None) -> str:
     return run
 
 
-def plan_run(profile: Profile, run: str, endpoint: str) -> Plan:
+def plan_run(profile: Profile, run: str, endpoint: str, say: Callable[[str], None]) -> Plan:
     """Collect every case of a profile and fix them.
+
+    An expectation that matches no case is said, unless the profile selects only some cases anyway.
 
     Raises:
         NothingCollectedError: the selection matched no case.
@@ -53,6 +56,9 @@ def plan_run(profile: Profile, run: str, endpoint: str) -> Plan:
         )
     except (PlanError, ExpectationError) as error:
         raise UsageError(str(error)) from error
+    if profile.selects_all:
+        for unmatched in declaration.unmatched:
+            say(str(unmatched))
     return plan
 
 

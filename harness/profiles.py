@@ -75,6 +75,11 @@ class Profile:
         """Processes at a time."""
         return self.workers or len(os.sched_getaffinity(0))
 
+    @property
+    def selects_all(self) -> bool:
+        """Whether nothing narrows what its suites and its hub offer."""
+        return (self.models, self.model_filter, self.test_filter) == (0, "*", "*") and self.suites == SUITES
+
     def settings(self) -> dict[str, Any]:
         """The fields as plain values, for the plan."""
         return dataclasses.asdict(self)

@@ -1,0 +1,60 @@
+"""Plans: expectations are given to cases, and an expectation of nothing is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import planning
+from harness.errors import UsageError
+from harness.profiles import load_profile
+from results.plan import Case
+from results.vocabulary import CaseKind, Expectation
+
+ENTRY = """
+[[expect]]
+id = "{id}"
+expectation = "fail"
+category = "harness_gap"
+reason = "it is known"
+added = 2026-11-01
+"""
+
+
+@pytest.fixture(autouse=True)
+def two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    tests = [Case(id=f"opinfo::f::c::{name}", kind=CaseKind.OPINFO) for name in ("a", "b")]
+    monkeypatch.setattr(planning, "_models", lambda profile, endpoint: [])
+    monkeypatch.setattr(planning, "_tests", lambda profile: tests)
+
+
+def plan(folder: Path, entry: str, **fields: object) -> tuple[dict[str, Expectation], list[str]]:
+    path = folder / "expect.toml"
+    path.write_text(entry)
+    said: list[str] = []
+    profile = load_profile("default", {"expectations": [str(path)], **fields}, folder)
+    cases = planning.plan_run(profile, "r", "", said.append).cases
+    return {case.id[-1]: case.declared.expectation for case in cases}, said
+
+
+def test_an_expectation_reaches_its_case_alone(tmp_path: Path) -> None:
+    declared, said = plan(tmp_path, ENTRY.format(id="opinfo::f::c::a"))
+    assert declared == {"a": Expectation.FAIL, "b": Expectation.PASS}
+    assert not said
+
+
+def test_one_that_matches_nothing_is_said_with_what_it_may_have_meant(tmp_path: Path) -> None:
+    _, said = plan(tmp_path, ENTRY.format(id="opinfo::f::c::aa"))
+    assert len(said) == 1
+    assert "did it mean 'opinfo::f::c::a'" in said[0]
+
+
+def test_a_narrowed_selection_leaves_others_out_on_purpose(tmp_path: Path) -> None:
+    assert plan(tmp_path, ENTRY.format(id="opinfo::f::c::z"), test_filter="*a")[1] == []
+
+
+@pytest.mark.parametrize("entry", ["[[expect]]\nid = 'x'\n", "[[", ENTRY.format(id="x") * 2])
+def test_a_wrong_file_is_one_sentence(tmp_path: Path, entry: str) -> None:
+    with pytest.raises(UsageError, match=r"expect\.toml"):
+        plan(tmp_path, entry)
