@@ -32,12 +32,14 @@ class Job:
     Attributes:
         worker: name of the worker, also of its log and its output file.
         folder: the run's folder.
+        compiler_cache: folder that compilers may keep artefacts in, of this and other runs.
         device: torch device type.
         threads: intra-op threads torch may use.
     """
 
     worker: str
     folder: Path
+    compiler_cache: Path
     device: str
     cases: tuple[Case, ...]
     attempt: int

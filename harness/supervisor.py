@@ -20,6 +20,7 @@ from harness.profiles import Profile
 from harness.progress import Progress
 from harness.running import RunningWorker
 from results.events import Ended, Event, EventLog, RunEnded, RunStarted, WorkerEnded, WorkerStarted
+from results.layout import CACHE_DIR
 from results.plan import EVENTS_DIR, Case, Plan
 from results.vocabulary import CaseKind, Fate, Outcome, RunState
 
@@ -40,8 +41,10 @@ class Supervisor:
         environment: Mapping[str, str],
         progress: Progress,
     ) -> None:
+        """Take what a run is made of; ``folder`` is the run's, in a store."""
         self._plan = plan
         self._folder = folder
+        self._compiler_cache = folder.parent.parent / CACHE_DIR / "compiler"
         self._profile = profile
         self._models = models
         self._environment = environment
@@ -99,6 +102,7 @@ class Supervisor:
             job = Job(
                 worker=f"worker-{self._started:05}",
                 folder=self._folder,
+                compiler_cache=self._compiler_cache,
                 device=self._plan.device,
                 cases=cases,
                 attempt=1,

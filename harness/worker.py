@@ -28,6 +28,7 @@ def work(job: Job) -> None:
     faulthandler.enable()
     torch.set_num_threads(job.threads)
     device = devices.get(job.device)
+    device.keep_artefacts(job.compiler_cache)
     with EventLog(job.folder / EVENTS_DIR / f"{job.worker}.jsonl") as log:
         for case in job.cases:
             device.reset()

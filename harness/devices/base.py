@@ -6,8 +6,10 @@ Importing this module imports no torch: the supervising process lists devices to
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from results.events import OpCall
@@ -89,6 +91,9 @@ class Device(Protocol):
 
     def compile_facts(self, *, reset: bool = False) -> CompileFacts:
         """What the compile backend did in this process."""
+
+    def keep_artefacts(self, folder: Path) -> None:
+        """Let compilers keep what they make in a folder, and nowhere else; called before they are used."""
 
     def reset(self) -> None:
         """Bring the device to a known state before a case."""
@@ -193,6 +198,10 @@ class TorchDevice:
         if reset:
             counters.clear()
         return facts
+
+    def keep_artefacts(self, folder: Path) -> None:
+        """Inductor's cache, which is otherwise below the system's temporary folder."""
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
 
     def reset(self) -> None:
         """Return cached memory."""

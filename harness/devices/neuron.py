@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -64,6 +66,11 @@ class NeuronDevice(TorchDevice):
         if is_real():
             return _NamesRecorder()
         return _PairingRecorder() if pair else _CountersRecorder()
+
+    def keep_artefacts(self, folder: Path) -> None:
+        """The simulator's compile cache as well."""
+        super().keep_artefacts(folder)
+        os.environ["TORCHNEURON_CACHE_DIR"] = str(folder / "neuron")
 
     def classify(self, error: BaseException) -> Outcome:
         """An operator the compiler cannot lower is the device's documented limit, not a failure."""
