@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TORCH := torch==2.13.0
 NATIVE := setup.py pyproject.toml $(wildcard torchneuron_backend/csrc/*)
 
-.PHONY: nightly test lint types imports unit dashboard clean
+.PHONY: nightly test lint types imports unit asan dashboard clean
 
 nightly: $(VENV)/.installed
 	@$(BIN)/harness nightly
@@ -26,6 +26,17 @@ imports: $(VENV)/.installed-dev
 
 unit: $(VENV)/.installed-dev
 	$(BIN)/pytest -n auto --dist worksteal -q
+
+# The device's own tests with its C++ part built for AddressSanitizer, into a folder of its own. The option
+# -p loads that copy before pytest imports anything; `python -m pytest` would find the ordinary one first.
+asan: $(VENV)/.installed-dev
+	CFLAGS="-fsanitize=address -fno-omit-frame-pointer" LDFLAGS=-fsanitize=address \
+		$(BIN)/python setup.py -q build_ext --build-lib build/asan --build-temp build/asan/obj
+	cp -r torchneuron_backend/*.py torchneuron_backend/lowerings.json torchneuron_backend/compiler build/asan/torchneuron_backend/
+	PYTHONPATH=build/asan LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+		ASAN_OPTIONS=detect_leaks=0:handle_segv=0:handle_abort=0 \
+		$(BIN)/pytest -q -p torchneuron_backend -p no:cacheprovider \
+		--ignore=tests/torchneuron_backend/compiler tests/torchneuron_backend
 
 dashboard: $(VENV)/.installed
 	@$(BIN)/harness dashboard

@@ -199,10 +199,9 @@ class ModelRun:
             self._device.synchronize()
         facts = self._device.compile_facts()
         found = Finding(calls=merge([*recorder.calls(), *facts.calls]))
-        found.metrics["graphs"] = float(facts.graphs)
-        found.metrics["graph_breaks"] = float(_graph_breaks())
-        found.metrics["compiled_executions"] = float(facts.executions)
-        found.metrics["compile_seconds"] = facts.seconds
+        measured = {f.name: getattr(facts, f.name) for f in dataclasses.fields(facts) if f.name != "calls"}
+        found.metrics |= {f"compile_{name}": float(value) for name, value in measured.items()}
+        found.metrics["compile_graph_breaks"] = float(_graph_breaks())
         if facts.graphs == 0:
             found.outcome, found.message = Outcome.VACUOUS, "no graph was captured and compiled"
             return found

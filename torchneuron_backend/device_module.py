@@ -29,6 +29,22 @@ def _index(device: DeviceLike = None) -> int:
     return current_device() if device.index is None else device.index
 
 
+# What torch.cuda has for graph capture, and this device documents that it has not.
+_GRAPH_CAPTURE = {"CUDAGraph", "NeuronGraph", "Graph", "graph", "graphs", "graph_pool_handle"} | {
+    "is_current_stream_capturing",
+    "make_graphed_callables",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _GRAPH_CAPTURE:
+        raise AttributeError(
+            f"torch.neuron.{name}: the neuron device does not support graph capture (CUDA graphs), because "
+            "its runtime has no equivalent. torch.compile(backend='neuron') compiles a whole graph."
+        )
+    raise AttributeError(f"module 'torch.neuron' has no attribute {name!r}")
+
+
 # Devices
 
 
@@ -149,6 +165,11 @@ class Event(torch.Event):
     def __new__(
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
     ) -> "Event":
+        if interprocess:
+            raise NotImplementedError(
+                "The neuron device does not support events shared between processes (interprocess=True): "
+                "its queue belongs to the process that uses it. Synchronise, then tell the other process."
+            )
         return super().__new__(
             cls, device=_NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
         )

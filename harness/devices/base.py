@@ -44,12 +44,18 @@ class CompileFacts:
 
     Attributes:
         graphs: graphs captured and compiled.
+        partitions: compiled pieces that graphs were split into because of operators that do not lower.
+        eager_calls: calls in those graphs that run eagerly between the pieces.
+        cache_hits: pieces that were taken from a cache instead of being compiled.
         executions: how often compiled graphs ran.
         seconds: spent in lowering and compiling.
         calls: ops that ran inside compiled graphs; they pass no dispatcher and are not counted there.
     """
 
     graphs: int = 0
+    partitions: int = 0
+    eager_calls: int = 0
+    cache_hits: int = 0
     executions: int = 0
     seconds: float = 0.0
     calls: tuple[OpCall, ...] = ()

@@ -90,6 +90,9 @@ class NeuronDevice(TorchDevice):
         metrics = compiler.get_dynamo_metrics()
         facts = CompileFacts(
             graphs=metrics["graphs_compiled"],
+            partitions=metrics["partitions"],
+            eager_calls=sum(calls for _, calls in metrics["ops_eager"]),
+            cache_hits=metrics["cache_hits"],
             executions=metrics["executions"],
             seconds=metrics["lowering_seconds"] + metrics["compile_seconds"],
             calls=merge(

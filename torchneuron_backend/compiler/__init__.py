@@ -6,6 +6,7 @@ from .errors import (
     DynamicShapeError,
     ExecutableError,
     LoweringError,
+    OptionError,
     UnsupportedOperatorError,
     find_compiler_error,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "DynamicShapeError",
     "ExecutableError",
     "LoweringError",
+    "OptionError",
     "UnsupportedOperatorError",
     "compile_graph",
     "compiled_ops",

@@ -7,11 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from .rewrites import REWRITES
+from .rewrites.experts import foreign_rewrites
+
+
+def decomposition_table() -> dict[Any, Callable[..., Any]]:
+    """Decompositions by overload, for ``make_fx``."""
+    table = _aten_table()
+    # Operators of other libraries exist from the moment that these are imported.
+    table.update(foreign_rewrites())
+    return table
 
 
 @functools.cache
-def decomposition_table() -> dict[Any, Callable[..., Any]]:
-    """Decompositions by overload, for ``make_fx``."""
+def _aten_table() -> dict[Any, Callable[..., Any]]:
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
     table = dict(get_decomposition_table())

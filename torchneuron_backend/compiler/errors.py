@@ -40,6 +40,10 @@ class DynamicShapeError(CompilerError):
     """A symbolic shape reached the compiler: executables are built for fixed shapes."""
 
 
+class OptionError(CompilerError, ValueError):
+    """``torch.compile(options=...)`` holds a key that the neuron compiler does not know."""
+
+
 class ExecutableError(CompilerError):
     """XLA refused a StableHLO program, or an executable failed while it ran."""
 

@@ -7,10 +7,11 @@ program is first needed, never on import, and a child whose parent had already m
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.utils import dlpack
@@ -19,6 +20,8 @@ from .errors import ExecutableError
 
 # XLA announces its devices on stderr unless told before it is loaded.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+log = logging.getLogger(__name__)
 
 _client: Any = None
 _owner: int | None = None
@@ -55,20 +58,56 @@ def has_client() -> bool:
     return _owner == os.getpid()
 
 
+# Programs here are small and compiling costs more than running; level 3 takes 1.3 times as long.
+_OPTIMIZATION_LEVEL = 1
+
+# All that decides, besides its text, what a program is compiled to.
+FLAGS = f"xla_backend_optimization_level={_OPTIMIZATION_LEVEL}"
+
+
+def _compile_options() -> Any:
+    from jaxlib import xla_client
+
+    options = xla_client.CompileOptions()
+    options.executable_build_options.debug_options.xla_backend_optimization_level = _OPTIMIZATION_LEVEL
+    return options
+
+
 class Executable:
     """A compiled program. Compiles at once; raises ExecutableError where XLA refuses the text."""
 
     def __init__(self, stablehlo: str) -> None:
+        client = _start()
+        try:
+            self._program = client.compile_and_load(stablehlo, client.local_devices(), _compile_options())
+        except Exception as error:
+            raise ExecutableError(f"XLA refuses the program: {error}") from error
+
+    @classmethod
+    def load(cls, serialised: bytes) -> Self | None:
+        """The program that :meth:`serialise` gave, on a machine of the same kind with the same jaxlib.
+
+        None where XLA does not take it. It is machine code: trust its source.
+        """
         from jaxlib import xla_client
 
         client = _start()
-        options = xla_client.CompileOptions()
-        # Programs here are small and compiling costs more than running; level 3 takes 1.3 times as long.
-        options.executable_build_options.debug_options.xla_backend_optimization_level = 1
+        devices = xla_client.DeviceList(tuple(client.local_devices()))
+        executable = cls.__new__(cls)
         try:
-            self._program = client.compile_and_load(stablehlo, client.local_devices(), options)
-        except Exception as error:
-            raise ExecutableError(f"XLA refuses the program: {error}") from error
+            executable._program = client.deserialize_executable(serialised, devices, _compile_options())
+        except Exception as error:  # noqa: BLE001 - whatever the reason, it can be compiled again
+            log.warning("XLA does not load a compiled program: %s", error)
+            return None
+        return executable
+
+    def serialise(self) -> bytes | None:
+        """The program as bytes; None where XLA has no such form of it."""
+        try:
+            return bytes(self._program.serialize())
+        except Exception as error:  # noqa: BLE001 - the program runs all the same
+            log.warning("XLA does not serialise a compiled program: %s", error)
+            return None
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Results for host tensors ``inputs``, contiguous and in memory that belongs to the results alone.

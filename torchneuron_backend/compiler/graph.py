@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
 
 from .errors import DynamicShapeError
 
@@ -96,6 +97,47 @@ def call_dtype(node: Node) -> str:
     return "none"
 
 
+def call_signature(node: Node) -> str:
+    """The overload ``node`` calls and its arguments, tensors by dtype, sizes and strides."""
+    described = map_arg((node.args, dict(node.kwargs)), _describe)
+    return f"{node.target} {described}"
+
+
+def _describe(node: Node) -> Any:
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype}{tuple(value.shape)}{value.stride()}"
+    return str(value)
+
+
+def describe(module: GraphModule) -> str:
+    """All of a plan's graph that lowering looks at: calls, arguments, and how each tensor is laid out.
+
+    Two graphs with the same description lower to the same program.
+    """
+    numbers: dict[Node, str] = {}
+    lines = []
+    for node in module.graph.nodes:
+        numbers[node] = f"%{len(numbers)}"
+        # A placeholder's target is but a name.
+        target = "" if node.op == "placeholder" else node.target
+        arguments = map_arg((node.args, dict(node.kwargs)), lambda argument: _Number(numbers[argument]))
+        lines.append(f"{numbers[node]} {node.op} {target} {arguments} {_looks(node.meta.get('val'))}")
+    return "\n".join(lines)
+
+
+class _Number(str):
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _looks(value: Any) -> str:
+    return " ".join(
+        f"{tensor.dtype}{tuple(tensor.shape)}{tensor.stride()}+{tensor.storage_offset()}"
+        for tensor in _tensors(value)
+    )
+
+
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
@@ -144,7 +186,7 @@ def make_plan(module: GraphModule) -> Plan:
     return Plan(
         module=GraphModule({}, graph),
         inputs=inputs,
-        constants=[_attribute(module, node) for node in constant_nodes],
+        constants=[attribute(module, node) for node in constant_nodes],
         results=[_spec(node.meta["val"]) for node in computed],
         outputs=outputs,
         operators=count_operators(graph),
@@ -164,7 +206,7 @@ def _sort_outputs(module: GraphModule, arguments: list[Node]) -> tuple[list[Sour
         elif value.op == "placeholder":
             outputs.append(FromInput(arguments.index(value)))
         elif value.op == "get_attr":
-            outputs.append(Constant(_attribute(module, value)))
+            outputs.append(Constant(attribute(module, value)))
         elif not isinstance(value.meta.get("val"), torch.Tensor):
             raise DynamicShapeError(DYNAMIC_SHAPE_MESSAGE)
         elif not value.meta["val"].numel():
@@ -184,7 +226,7 @@ def _copy_calls(module: GraphModule) -> tuple[Graph, dict[Node, Node]]:
     for node in leaves:
         copies[node] = graph.placeholder(node.name)
         value = node.meta.get("val")
-        copies[node].meta["val"] = _attribute(module, node) if node.op == "get_attr" else value
+        copies[node].meta["val"] = attribute(module, node) if node.op == "get_attr" else value
     for node in module.graph.nodes:
         if node.op == "call_function":
             copies[node] = graph.node_copy(node, copies.__getitem__)
@@ -199,7 +241,8 @@ def _drop_unused_placeholders(graph: Graph) -> None:
             graph.erase_node(node)
 
 
-def _attribute(module: GraphModule, node: Node) -> Any:
+def attribute(module: GraphModule, node: Node) -> Any:
+    """What the ``get_attr`` node stands for."""
     return operator.attrgetter(str(node.target))(module)
 
 

@@ -89,7 +89,11 @@ class _OnHost(Interpreter):
     def run_node(self, n: Node) -> Any:
         if n.target in _BY_POSITION and _is_dense(n.args[0].meta["val"]):  # type: ignore[union-attr]
             return self._by_position(n)
-        return super().run_node(n)
+        result, traced = super().run_node(n), n.meta.get("val")
+        if n.op == "call_function" and isinstance(result, torch.Tensor) and isinstance(traced, torch.Tensor):
+            # The host may lay a result out otherwise, and a view further on relies on the traced layout.
+            return result.contiguous() if traced.is_contiguous() else result
+        return result
 
     def _by_position(self, node: Node) -> Any:
         """Strided views mean positions in memory: put the elements in the order they had when traced."""

@@ -18,15 +18,20 @@ class CompiledOp(NamedTuple):
 
 @dataclass
 class GraphRecord:
-    """One compiled graph. ``kind`` is forward, backward or inference; times are seconds."""
+    """One compiled graph. ``kind`` is forward, backward or inference; times are seconds.
+
+    ``operators`` are the calls in its compiled pieces, ``partitions`` of them; ``operators_eager`` are those
+    that run eagerly between them.
+    """
 
     kind: str
-    operators: Counter[tuple[str, str]]
+    operators: Counter[tuple[str, str]] = field(default_factory=Counter)
     lowering_seconds: float = 0.0
     compile_seconds: float = 0.0
     executions: int = 0
     execution_seconds: float = 0.0
-    executable: bool = True
+    partitions: int = 0
+    operators_eager: Counter[str] = field(default_factory=Counter)
 
     @property
     def size(self) -> int:
@@ -42,6 +47,7 @@ class _State:
     execution_seconds: float = 0.0
     fallbacks: int = 0
     cache_hits: int = 0
+    lowering_hits: int = 0
 
 
 _state = _State()
@@ -90,24 +96,35 @@ def record_cache_hit() -> None:
         _state.cache_hits += 1
 
 
+def record_lowering_hit() -> None:
+    """Count a lowering whose outcome was taken from the cache."""
+    with _lock:
+        _state.lowering_hits += 1
+
+
 def get_dynamo_metrics() -> dict[str, Any]:
     """What was compiled and run in this process since the last reset.
 
-    ``graphs_compiled``, ``executables`` (graphs with something to compute), ``lowering_seconds``,
-    ``compile_seconds``, ``executions``, ``execution_seconds``, ``cache_hits``, ``fallbacks``, ``failures``
-    (list of kind, error, message, operators) and ``graphs`` (list of kind, operators, seconds and executions,
-    in order).
+    ``graphs_compiled``, ``executables`` (graphs with something to compute), ``partitions`` (compiled pieces:
+    one of a graph that lowers as a whole), ``ops_eager`` (list of overload, calls in those graphs that are
+    left to run eagerly between the pieces), ``lowering_seconds``, ``compile_seconds``, ``executions``,
+    ``execution_seconds``, ``cache_hits`` (executables that were not compiled but loaded), ``lowering_hits``
+    (the same for lowerings), ``fallbacks``, ``failures`` (list of kind, error, message, operators) and
+    ``graphs`` (list of kind, operators, partitions, ops_eager, seconds and executions, in order).
     """
     with _lock:
         graphs = list(_state.graphs)
         return {
             "graphs_compiled": len(graphs),
-            "executables": sum(graph.executable for graph in graphs),
+            "executables": sum(graph.partitions > 0 for graph in graphs),
+            "partitions": sum(graph.partitions for graph in graphs),
+            "ops_eager": sorted(sum((graph.operators_eager for graph in graphs), Counter()).items()),
             "lowering_seconds": sum(graph.lowering_seconds for graph in graphs),
             "compile_seconds": sum(graph.compile_seconds for graph in graphs),
             "executions": _state.executions,
             "execution_seconds": _state.execution_seconds,
             "cache_hits": _state.cache_hits,
+            "lowering_hits": _state.lowering_hits,
             "fallbacks": _state.fallbacks,
             "failures": [dict(failure) for failure in _state.failures],
             "graphs": [_describe(graph) for graph in graphs],
@@ -119,6 +136,8 @@ def _describe(graph: GraphRecord) -> dict[str, Any]:
         "kind": graph.kind,
         "operators": graph.size,
         "distinct_operators": len({name for name, _ in graph.operators}),
+        "partitions": graph.partitions,
+        "ops_eager": sorted(graph.operators_eager.items()),
         "lowering_seconds": graph.lowering_seconds,
         "compile_seconds": graph.compile_seconds,
         "executions": graph.executions,

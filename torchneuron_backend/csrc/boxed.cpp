@@ -16,6 +16,8 @@
 #include "device.h"
 #include "faults.h"
 #include "generator.h"
+#include "profiler.h"
+#include "refusals.h"
 #include "storage.h"
 
 namespace neuron {
@@ -69,6 +71,31 @@ bool on_neuron(const at::Tensor& tensor) {
   return tensor.device().type() == kNeuron;
 }
 
+// What the chip computes in, for the dtypes it stores but does not compute in.
+std::optional<c10::ScalarType> narrower_than(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Long:
+      return c10::ScalarType::Int;
+    case c10::ScalarType::UInt64:
+      return c10::ScalarType::UInt32;
+    case c10::ScalarType::Double:
+      return c10::ScalarType::Float;
+    case c10::ScalarType::ComplexDouble:
+      return c10::ScalarType::ComplexFloat;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Leaves in 64 bits what 32 can hold: integers wrap around, floats round.
+void round_to_32_bits(const at::Tensor& host) {
+  if (const auto narrow = narrower_than(host.scalar_type())) {
+    host.copy_(host.to(*narrow));
+  }
+}
+
+std::atomic<bool> in_32_bits{false};
+
 // Where in a list something is, by its address. Calls have a handful of tensors, optimizers' calls thousands:
 // few are searched in order, many by hash.
 class Positions {
@@ -117,6 +144,7 @@ class HostCall {
   std::optional<c10::ScalarType> dtype() const { return dtype_; }
   uint64_t bytes_moved() const { return bytes_moved_; }
   void copy_instead_of_aliasing() { copying_ = true; }
+  void compute_in_32_bits() { narrow_ = true; }
 
   void carry_arguments_to_host() {
     saved_.reserve(plan_.arguments.size());
@@ -130,6 +158,9 @@ class HostCall {
   void carry_results_back() {
     for (auto& moved : moved_) {
       if (moved.written) {
+        if (narrow_ && !copying_) {
+          round_to_32_bits(moved.host);
+        }
         copying_ ? write_back(moved) : take_over_changes(moved);
       }
     }
@@ -273,6 +304,11 @@ class HostCall {
     at::Tensor host = alias_on_host(tensor, host_storage_of(tensor));
     if (copying_) {
       host = copied(host);
+    } else if (narrow_ && narrower_than(host.scalar_type()).has_value()) {
+      if (!written && !is_written(tensor)) {
+        host = cloned(host);  // the caller's own bits stay as they are
+      }
+      round_to_32_bits(host);
     }
     seen_.insert(tensor.unsafeGetTensorImpl(), moved_.size());
     moved_.push_back({tensor, host, written});
@@ -291,6 +327,10 @@ class HostCall {
 
   at::Tensor copied(const at::Tensor& alias) {
     bytes_moved_ += alias.numel() * alias.itemsize();
+    return cloned(alias);
+  }
+
+  static at::Tensor cloned(const at::Tensor& alias) {
     at::Tensor copy = alias.clone(at::MemoryFormat::Preserve);
     if (alias.unsafeGetTensorImpl()->is_wrapped_number()) {
       copy.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -353,21 +393,36 @@ class HostCall {
         return moved_[i].device;
       }
     }
+    check_can_be_on_device(host);
     if (copying_) {
       return copied_to_device(host);
     }
-    TORCH_CHECK(host.layout() == c10::kStrided, plan_.record.name, " gave a result of layout ", host.layout(),
-                ", and neuron tensors are dense.");
+    if (narrow_) {
+      round_to_32_bits(host);
+    }
     return device_tensor(adopted(host.storage()), host);
+  }
+
+  // Whether some argument that the call writes is this very tensor.
+  bool is_written(const at::Tensor& tensor) const {
+    const auto same = [&](const IValue& value) { return value.isTensor() && value.toTensor().is_same(tensor); };
+    for (const auto& argument : plan_.arguments) {
+      if (!argument.written) {
+        continue;
+      }
+      // An argument carried already is a host tensor by now; to_host() has seen it as written.
+      const IValue& value = stack_[first_ + argument.index];
+      if (same(value) || (value.isTensorList() && std::ranges::any_of(value.toListRef(), same))) {
+        return true;
+      }
+    }
+    return false;
   }
 
   at::Tensor copied_to_device(const at::Tensor& host) {
     bytes_moved_ += host.numel() * host.itemsize();
-    if (host.layout() != c10::kStrided) {
-      return host.to(*device_);
-    }
-    const at::Tensor host_dense = host.clone(at::MemoryFormat::Preserve);
-    return device_tensor(adopted(host_dense.storage()), host_dense);
+    const at::Tensor copy = host.clone(at::MemoryFormat::Preserve);
+    return device_tensor(adopted(copy.storage()), copy);
   }
 
   // The device storage for a host storage: the argument's own when the result is a view of one.
@@ -389,6 +444,7 @@ class HostCall {
   torch::jit::Stack& stack_;
   const size_t first_;
   bool copying_ = false;
+  bool narrow_ = false;
   std::optional<c10::Device> device_;
   std::optional<c10::Device> core_;
   std::optional<c10::ScalarType> dtype_;
@@ -480,6 +536,14 @@ OpPlan& plan_for(const c10::OperatorHandle& op) {
   return *slot;
 }
 
+void compute_64_bits_in_32(bool on) {
+  in_32_bits.store(on);
+}
+
+bool computes_64_bits_in_32() {
+  return in_32_bits.load();
+}
+
 void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   KernelScope scope(plan.record);
   HostCall call(plan, *stack);
@@ -493,11 +557,20 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   if (!native) {
     check_can_run(plan, op);
   }
+  if (!on_copies && in_32_bits.load(std::memory_order_relaxed)) {
+    call.compute_in_32_bits();
+  }
   if (on_copies) {
     call.copy_instead_of_aliasing();
   }
   at::AutoDispatchBelowADInplaceOrView below;
-  call.carry_arguments_to_host();
+  if (on_copies) {
+    const FallbackMark mark;
+    call.carry_arguments_to_host();
+  } else {
+    call.carry_arguments_to_host();
+  }
+  const DeviceActivity activity(plan.record.name, core);
   {
     std::optional<BorrowHostStream> stream;
     if (plan.draws_from_default) {
@@ -508,7 +581,10 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   const auto counted = dtype.value_or(call.result_dtype());
   if (!dtype.has_value() && counted != c10::ScalarType::Undefined && !plan.is_native(counted)) {
     native = false;  // a factory: the host made the result, and it is brought over
+    const FallbackMark mark;
     call.copy_instead_of_aliasing();
+  } else if (!on_copies) {
+    activity.finish();
   }
   call.carry_results_back();
   scope.finish(counted, native ? Route::Native : Route::Fallback, call.bytes_moved());

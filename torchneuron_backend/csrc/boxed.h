@@ -52,6 +52,10 @@ OpPlan& plan_for(const c10::OperatorHandle& op);
 
 void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
+// Whether native kernels compute 64-bit numbers in 32 bits and cast back, as the chip does; off is exact.
+void compute_64_bits_in_32(bool on);
+bool computes_64_bits_in_32();
+
 // The kernel that registration puts on an operator; it knows its plan.
 class BoxedKernel final : public c10::OperatorKernel {
  public:

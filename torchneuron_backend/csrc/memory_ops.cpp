@@ -25,6 +25,8 @@
 #include "counters.h"
 #include "device.h"
 #include "faults.h"
+#include "profiler.h"
+#include "refusals.h"
 #include "storage.h"
 
 namespace neuron {
@@ -58,7 +60,8 @@ bool fills_new_memory() {
   return at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory();
 }
 
-void check_new_tensor(std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
+void check_new_tensor(at::ScalarType dtype, std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
+  check_dtype(dtype);
   TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(at::kStrided) == at::kStrided, "neuron tensors are dense; the layout ",
                               layout.value_or(at::kStrided), " is not supported");
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
@@ -68,7 +71,7 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std:
                  std::optional<at::Device> device, std::optional<bool> pin_memory,
                  std::optional<at::MemoryFormat> memory_format) {
   KernelScope scope(empty_memory_format_record);
-  check_new_tensor(layout, pin_memory);
+  check_new_tensor(c10::dtype_or_default(dtype), layout, pin_memory);
   const c10::DeviceGuard guard(neuron_device(device));
   faults::before(empty_memory_format_record, current_device());
   const auto scalar_type = c10::dtype_or_default(dtype);
@@ -81,7 +84,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
                          std::optional<at::Layout> layout, std::optional<at::Device> device,
                          std::optional<bool> pin_memory) {
   KernelScope scope(empty_strided_record);
-  check_new_tensor(layout, pin_memory);
+  check_new_tensor(c10::dtype_or_default(dtype), layout, pin_memory);
   const c10::DeviceGuard guard(neuron_device(device));
   faults::before(empty_strided_record, current_device());
   const auto scalar_type = c10::dtype_or_default(dtype);
@@ -207,7 +210,8 @@ at::Tensor host_side(const at::Tensor& tensor) {
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
   use_device();
   KernelScope scope(copy_from_record);
-  faults::before(copy_from_record, on_neuron(target) ? target.device().index() : self.device().index());
+  const c10::DeviceIndex index = (on_neuron(target) ? target : self).device().index();
+  faults::before(copy_from_record, index);
   if (!on_neuron(target)) {
     faults::raise_late_error();
   }
@@ -216,7 +220,9 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
   const at::Tensor host_self = on_neuron(self) && on_neuron(target) && self.is_alias_of(target)
       ? alias_on_host(self, host_target.storage())
       : host_side(self);
+  const DeviceActivity activity(copy_from_record.name, index);
   host_target.copy_(host_self);
+  activity.finish();
   scope.finish(self.scalar_type(), Route::Native, border_bytes(self, target));
   return target;
 }

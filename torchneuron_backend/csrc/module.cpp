@@ -4,6 +4,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "allocator.h"
+#include "boxed.h"
 #include "counters.h"
 #include "device.h"
 #include "faults.h"
@@ -77,6 +78,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     return neuron::is_native(op, dtype_number(dtype));
   });
   m.def("dtype_number", &dtype_number);
+
+  m.def("compute_64_bits_in_32", &neuron::compute_64_bits_in_32);
+  m.def("computes_64_bits_in_32", &neuron::computes_64_bits_in_32);
 
   m.def("arm_fault", &neuron::faults::arm);
   m.def("disarm_faults", &neuron::faults::disarm_all);

@@ -9,6 +9,7 @@
 
 #include "allocator.h"
 #include "device.h"
+#include "refusals.h"
 
 namespace neuron {
 namespace {
@@ -69,6 +70,7 @@ at::Tensor adopt_from_host(const at::Tensor& host, c10::Device device) {
   TORCH_CHECK(host.layout() == c10::kStrided && host.device().is_cpu(),
               "only a dense host tensor can become a neuron tensor, got one on ", host.device(), " of layout ",
               host.layout());
+  check_can_be_on_device(host);
   return device_tensor(adopt_storage(host.storage(), device), host);
 }
 

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import torch
 
-from .calls import DTYPES, Calls, collect_opinfo
+from .attempt import NATIVE
+from .calls import DTYPES, Calls, Key, collect_opinfo
+from .programs import collect_programs
 from .run import probe
-from .table import Entry, finish, log_path, totals, write
+from .summary import summarise
+from .table import Entry, finish, log_path, read, totals, write
 
 _DEFAULT_OUTPUT = Path(__file__).parent.parent / "lowerings.json"
 
@@ -20,6 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Collect, probe, write, print the totals."""
     options = _parse(arguments)
     torch.set_num_threads(1)
+    if options.summary:
+        summarise(read(options.output))
+        return 0
     started = time.monotonic()
     log = log_path(options.output)
     if not options.resume:
@@ -30,8 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
         f"{len(calls.by_key)} (overload, dtype) pairs to try, collected in {collected - started:.0f} s",
         file=sys.stderr,
     )
+    kept = _narrow(calls, options.update, read(options.output)) if options.update is not None else []
     entries = probe(calls, log, jobs=options.jobs, timeout_s=options.timeout, quiet=options.quiet)
-    table = finish(entries)
+    table = finish([*kept, *entries])
     write(options.output, table)
     log.unlink(missing_ok=True)
     _print_totals(table, time.monotonic() - started)
@@ -55,6 +62,17 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds per attempt (default 60)")
     parser.add_argument("--models", action="store_true", help="also collect from tiny transformers models")
+    parser.add_argument(
+        "--update",
+        nargs="*",
+        metavar="OP",
+        help="try these overloads alone (aten::add.Tensor; without any, what is not native), and keep the "
+        "rest of the table",
+    )
+    parser.add_argument(
+        "--summary", action="store_true", help="say what the table makes native of OpInfo and of models"
+    )
+    parser.add_argument("--no-opinfo", action="store_true", help="leave OpInfo's samples out")
     parser.add_argument("--resume", action="store_true", help="keep the attempts of an interrupted probe")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser.parse_args(arguments)
@@ -67,8 +85,22 @@ def _collect(options: argparse.Namespace) -> Calls:
         from .models import collect_models
 
         collect_models(calls)
-    collect_opinfo(calls, set(options.ops) if options.ops else None, options.samples)
+    if not options.no_opinfo:
+        collect_opinfo(calls, set(options.ops) if options.ops else None, options.samples)
+    if not options.ops:
+        # Last: what the others reach keeps their calls.
+        collect_programs(calls, calls.dtypes)
     return calls
+
+
+def _narrow(calls: Calls, updated: list[str], table: list[Entry]) -> list[Entry]:
+    """Leave in ``calls`` only what is to be tried again; return the entries of ``table`` that stay."""
+    native = {Key(entry.op, entry.dtype) for entry in table if entry.status == NATIVE}
+    for key in list(calls.by_key):
+        if key.op not in updated if updated else key in native:
+            del calls.by_key[key]
+    # The last entry of a key counts: what is tried again replaces what is kept.
+    return table
 
 
 def _print_totals(table: list[Entry], seconds: float) -> None:

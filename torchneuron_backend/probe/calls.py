@@ -12,10 +12,10 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from ..compiler.graph import dtype_name, operator_name
@@ -60,21 +60,12 @@ class Calls:
         self, overload: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
     ) -> None:
         """Keep this call if its key still has room for one that looks like it."""
-        functional = functional_form(overload)
-        if functional is None:
+        found = key_of(overload, args, kwargs, out)
+        if found is None:
             return
-        kwargs = {name: value for name, value in kwargs.items() if not _is_out_argument(overload, name)}
-        tensors = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, torch.Tensor)]
-        results = [item for item in tree_flatten(out)[0] if isinstance(item, torch.Tensor)]
-        if not (tensors or results) or not all(map(_is_plain, tensors + results)):
+        key, functional, kwargs, tensors, results = found
+        if key.dtype not in map(dtype_name, self.dtypes) or _elements(tensors + results) > _MAX_ELEMENTS:
             return
-        nothing_in = bool(tensors) and not all(tensor.numel() for tensor in tensors)
-        if nothing_in and results and not any(tensor.numel() for tensor in results):
-            return  # an empty result of something empty leaves nothing to compute
-        dtype = (tensors or results)[0].dtype
-        if dtype not in self.dtypes or sum(tensor.numel() for tensor in tensors + results) > _MAX_ELEMENTS:
-            return
-        key = Key(operator_name(functional), dtype_name(dtype))
         if len(self.by_key.get(key, ())) >= _CALLS_PER_OP or not self._has_room(key, tensors, args, kwargs):
             return
         copies = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, kwargs))
@@ -90,6 +81,35 @@ class Calls:
         self._exact.add((key, exact))
         self._seen[key, signature] = self._seen.get((key, signature), 0) + 1
         return True
+
+
+def key_of(
+    overload: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
+) -> tuple[Key, torch._ops.OpOverload, dict[str, Any], list[torch.Tensor], list[torch.Tensor]] | None:
+    """The key of a call, with its functional form, that one's keyword arguments, and the tensors in and out.
+
+    None for a call that is of no use: no functional form, no plain tensors, or nothing to compute.
+    """
+    functional = functional_form(overload)
+    if functional is None:
+        return None
+    kwargs = {name: value for name, value in kwargs.items() if not _is_out_argument(overload, name)}
+    tensors = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, torch.Tensor)]
+    results = [item for item in tree_flatten(out)[0] if isinstance(item, torch.Tensor)]
+    if not (tensors or results) or not all(map(_is_plain, tensors + results)):
+        return None
+    nothing_in = bool(tensors) and not all(tensor.numel() for tensor in tensors)
+    nothing_out = bool(results) and not any(tensor.numel() for tensor in results)
+    # How much comes out of these is data: that none does here says nothing.
+    by_data = torch.Tag.dynamic_output_shape in overload.tags
+    if nothing_out and (nothing_in or not by_data):
+        return None
+    key = Key(operator_name(functional), dtype_name((tensors or results)[0].dtype))
+    return key, functional, kwargs, tensors, results
+
+
+def _elements(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -141,10 +161,18 @@ def _likely_first(packet: Any, overload_name: str) -> list[str]:
     )
 
 
+class Offered(Protocol):
+    """Takes calls: an overload, its arguments and its result."""
+
+    def offer(
+        self, overload: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
+    ) -> None: ...
+
+
 class Watch(TorchDispatchMode):
     """While active, offers every ATen call to ``calls``."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Offered) -> None:
         super().__init__()
         self.calls = calls
 
@@ -173,7 +201,7 @@ def collect_opinfo(calls: Calls, only: set[str] | None = None, samples: int = 4)
             continue
         for dtype in calls.dtypes:
             if dtype in info.supported_dtypes("cpu"):
-                _run_samples(calls, info, dtype, samples)
+                run_entry(calls, info, dtype, samples)
 
 
 def _wanted(info: Any, only: set[str]) -> bool:
@@ -182,7 +210,8 @@ def _wanted(info: Any, only: set[str]) -> bool:
     return bool(names & bare) or info.name in only
 
 
-def _run_samples(calls: Calls, info: Any, dtype: torch.dtype, samples: int) -> None:
+def run_entry(calls: Offered, info: Any, dtype: torch.dtype, samples: int) -> None:
+    """Offer what the first ``samples`` OpInfo samples of ``info`` call, forward and backward."""
     with_gradient = info.supports_autograd and dtype in info.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     with warnings.catch_warnings():
@@ -218,10 +247,12 @@ def _backward(out: Any) -> None:
     results = [item for item in tree_flatten(out)[0] if isinstance(item, torch.Tensor) and item.requires_grad]
     if results:
         # Ones would do for shapes, but the gradient of a normalisation along them is zero: rounding noise.
-        torch.autograd.backward(results, [torch.randn_like(item) for item in results])
+        with _disable_current_modes():  # drawing them is no part of the program
+            gradients = [torch.randn_like(item) for item in results]
+        torch.autograd.backward(results, gradients)
 
 
-def collect_program(calls: Calls, program: Any) -> None:
+def collect_program(calls: Offered, program: Any) -> None:
     """Offer every call that ``program()`` makes; it runs on the CPU."""
     with warnings.catch_warnings(), Watch(calls):
         warnings.simplefilter("ignore")

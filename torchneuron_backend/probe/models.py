@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .calls import Calls, collect_program
+from .calls import Offered, collect_program
 
 _TEXT = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 _TEXT |= {"intermediate_size": 37, "max_position_embeddings": 64}
@@ -131,7 +131,7 @@ def build(name: str) -> tuple[torch.nn.Module, dict[str, Any]]:
     return BUILDERS[name](transformers)
 
 
-def collect_models(calls: Calls) -> None:
+def collect_models(calls: Offered) -> None:
     """Offer what training steps of all models call, in float32 and, for the forward pass, bfloat16."""
     for name in BUILDERS:
         model, inputs = build(name)

@@ -15,8 +15,11 @@ import torch
 
 import torchneuron_backend
 from torchneuron_backend.probe import attempt as attempts
+from torchneuron_backend.probe.__main__ import _narrow
 from torchneuron_backend.probe.attempt import NATIVE, STATUSES, attempt
 from torchneuron_backend.probe.calls import Call, Calls, Key, collect_program, functional_form
+from torchneuron_backend.probe.programs import collect_programs
+from torchneuron_backend.probe.summary import Reached, share_of_programs
 from torchneuron_backend.probe.table import Entry, append, finish, log_path, read, tidy, write
 
 aten = torch.ops.aten
@@ -38,7 +41,7 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
     with log_path(output).open("a") as stream:
         stream.write('{"op": "aten::cut of\n')
     command = [sys.executable, "-m", "torchneuron_backend.probe", "--ops", "tanh", "exp", "nonzero"]
-    command += ["linalg.qr", "bernoulli", "--dtypes", "float32", "--samples", "1", "--resume", "--quiet"]
+    command += ["linalg.eigh", "bernoulli", "--dtypes", "float32", "--samples", "1", "--resume", "--quiet"]
     command += ["--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
@@ -49,7 +52,7 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
 def test_each_operator_gets_its_answer(probed: dict[str, Entry]) -> None:
     assert probed["aten::exp"] == Entry("aten::exp", "float32", NATIVE)
     assert probed["aten::nonzero"].status == "data_dependent_shape"
-    assert probed["aten::linalg_qr"].status in ("no_decomposition", "no_stablehlo_legalization")
+    assert probed["aten::_linalg_eigh"].status in ("no_decomposition", "no_stablehlo_legalization")
 
 
 def test_random_operators_are_not_native(probed: dict[str, Entry]) -> None:
@@ -112,6 +115,49 @@ def test_finish_names_what_only_a_dtype_lacks_and_adds_the_device_forms() -> Non
     assert rows["aten::convolution_overrideable", "float32"] == NATIVE
     assert rows["aten::convolution", "int64"] == "dtype"
     assert rows["aten::qr", "float32"] == "no_stablehlo_legalization"
+
+
+def test_an_update_tries_what_is_named_and_keeps_the_rest() -> None:
+    table = [Entry("aten::tanh", "float32", NATIVE), Entry("aten::exp", "float32", "timeout", "x")]
+
+    def collected() -> Calls:
+        calls = Calls()
+        collect_program(calls, lambda: torch.ones(3).tanh().exp())
+        return calls
+
+    calls = collected()
+    assert _narrow(calls, ["aten::tanh"], table) == table
+    assert [key.op for key in calls.by_key if key.op != "aten::ones"] == ["aten::tanh"]
+    calls = collected()
+    _narrow(calls, [], table)
+    assert "aten::tanh" not in {key.op for key in calls.by_key}
+    assert "aten::exp" in {key.op for key in calls.by_key}
+    tried = Entry("aten::exp", "float32", NATIVE)
+    assert finish([*table, tried]) == [tried, table[0]]
+
+
+def test_a_program_is_native_if_all_it_reaches_is() -> None:
+    exp, tanh, qr = (Key(f"aten::{name}", "float32") for name in ("exp", "tanh", "qr"))
+    share = share_of_programs({"a": {exp, tanh}, "b": {exp, qr}, "c": {qr}, "d": set()}, {exp, tanh})
+    assert (share.native, share.total) == (2, 4)
+    assert share.alone == {qr: 2}
+    assert str(share) == "2 of 4 (50.0%)"
+
+
+def test_what_a_program_reaches_is_noted_without_what_is_empty() -> None:
+    reached = Reached()
+    collect_program(reached, lambda: (torch.full((3,), 2.0).exp_(), torch.ones(0) + torch.ones(0)))
+    assert Key("aten::exp", "float32") in reached.keys
+    assert Key("aten::add.Tensor", "float32") not in reached.keys
+
+
+def test_the_programs_of_the_probe_run() -> None:
+    calls = Calls(dtypes=(torch.float32, torch.int64))
+    collect_programs(calls, calls.dtypes)
+    ops = set(calls.by_key)
+    assert Key("aten::rsub.Scalar", "int64") in ops
+    assert Key("aten::upsample_nearest2d_backward", "float32") in ops
+    assert Key("aten::reflection_pad2d", "float32") in ops
 
 
 def test_details_carry_nothing_of_this_run() -> None:

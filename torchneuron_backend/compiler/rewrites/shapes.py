@@ -83,20 +83,6 @@ def _roll(tensor: torch.Tensor, shifts: list[int], dims: list[int] = ()) -> torc
     return tensor.clone()
 
 
-@rewrites(aten.index_put.default, aten._unsafe_index_put.default)
-def _index_put(
-    tensor: torch.Tensor, indices: list[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
-) -> Any:
-    """A write through one mask of a value for all is a choice; any other goes on to Torch-MLIR."""
-    mask = indices[0]
-    lone_mask = len(indices) == 1 and mask is not None and mask.dtype == torch.bool
-    if not lone_mask or mask is None or values.numel() != 1 or mask.device != tensor.device:
-        return NotImplemented
-    mask = mask.reshape([*mask.shape, *[1] * (tensor.ndim - mask.ndim)])
-    value = values.reshape([]).to(tensor.dtype)
-    return torch.where(mask, tensor + value if accumulate else value, tensor)
-
-
 @rewrites(aten.diagonal.default, aten.diagonal_copy.default)
 def _diagonal(tensor: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> torch.Tensor:
     """Every (n + 1)th element of the n x n square that starts at the diagonal's first element."""
