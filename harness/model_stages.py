@@ -21,7 +21,7 @@ from harness.placement import check_placement
 from harness.telemetry import attribute
 from model_zoo.fetch import FetchError, FetchReason, fetch
 from model_zoo.inputs import ModelInputs, make_inputs, to_device
-from model_zoo.load import LoadError, load
+from model_zoo.load import LoadError, LoadReason, load
 from model_zoo.outputs import loss_of, named_tensors
 from results.events import OpCall
 from results.plan import Case
@@ -105,7 +105,10 @@ def _unwrapped(error: BaseException) -> BaseException:
 def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) -> Outcome:
     if isinstance(error, FetchError):
         return Outcome.SKIPPED_UPSTREAM if error.reason in NOT_FOR_US else Outcome.INFRA_ERROR
-    if isinstance(error, LoadError | ReferenceFailedError):
+    if isinstance(error, LoadError):
+        corrupt = error.reason is LoadReason.CORRUPT_WEIGHTS
+        return Outcome.INFRA_ERROR if corrupt else Outcome.SKIPPED_UPSTREAM
+    if isinstance(error, ReferenceFailedError):
         return Outcome.SKIPPED_UPSTREAM
     return classify(error)
 

@@ -100,11 +100,6 @@ def load_profile(
     return _build(name, fields)
 
 
-def profile_names(folder: Path | None = None) -> list[str]:
-    """Names of the profiles that can be run from a folder."""
-    return sorted(_tables(folder or Path.cwd()))
-
-
 def parse_assignment(text: str) -> tuple[str, Any]:
     """Parse ``key=value`` of ``--set``; the value is TOML, or a bare string.
 

@@ -62,8 +62,6 @@ OUTCOMES: Mapping[Outcome, OutcomeRule] = {
     Outcome.VACUOUS: OutcomeRule("It passed and proved nothing.", True, True),
 }
 
-NOT_PASSED = tuple(outcome for outcome in Outcome if outcome is not Outcome.PASSED)
-
 
 class Expectation(StrEnum):
     """What was declared of a case before it ran."""
