@@ -55,6 +55,12 @@ def _add_runs(children: Any) -> None:
     _selection(nightly)
     _quiet(nightly)
     _format(nightly)
+    resume = _command(children, "resume", commands.resume, "go on with a run that was cut short")
+    resume.add_argument("run", metavar="RUN", help="id of the run, the name of its folder")
+    _quiet(resume)
+    _format(resume)
+    for child in (nightly, resume):
+        _gate(child)
     plan = _command(children, "plan", commands.plan, "print what a profile would run, without running it")
     _selection(plan)
     _format(plan)
@@ -125,6 +131,16 @@ def _selection(child: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FIELD=VALUE",
         help="any other field of the profile, e.g. deadlines.compile=60",
+    )
+
+
+def _gate(child: argparse.ArgumentParser) -> None:
+    gate = child.add_mutually_exclusive_group()
+    gate.add_argument(
+        "--gate", dest="gate", action="store_true", default=True, help="exit 1 on regressions (default)"
+    )
+    gate.add_argument(
+        "--report-only", dest="gate", action="store_false", help="exit 0 on regressions; other codes stay"
     )
 
 

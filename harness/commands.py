@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -19,6 +19,9 @@ from harness.profiles import Profile, load_profile, parse_assignment
 from results.plan import Plan
 from results.tables import Format, Row, render, rich_table
 from results.vocabulary import Outcome
+
+if TYPE_CHECKING:
+    from harness.nightly import Run
 
 _PIPE_COLUMNS = 140
 _OPTIONS = ("device", "hub", "models", "model_filter", "test_filter", "workers")
@@ -30,8 +33,28 @@ def nightly(options: argparse.Namespace) -> int:
 
     profile = profile_of(options)
     finished = run(profile, options.store, say=_say(options.quiet), quiet=options.quiet)
+    return _conclude(finished, options)
+
+
+def resume(options: argparse.Namespace) -> int:
+    """Go on with a run and print its scoreboard."""
+    from harness.nightly import resume as go_on
+
+    finished = go_on(options.run, options.store, say=_say(options.quiet), quiet=options.quiet)
+    return _conclude(finished, options)
+
+
+def _conclude(finished: Run, options: argparse.Namespace) -> int:
+    """Print a run's scoreboard and how to go on with it if it was cut short; give the exit status."""
     _print_report(options.store, finished.id, options.format)
-    return finished.exit_code
+    if finished.reason:
+        print(
+            f"harness: run {finished.id} ended early: {finished.reason}; "
+            f"go on with `{_program()} resume {finished.id}`",
+            file=sys.stderr,
+        )
+    code = finished.exit_code
+    return ExitCode.OK if code is ExitCode.REGRESSIONS and not options.gate else code
 
 
 def plan(options: argparse.Namespace) -> int:

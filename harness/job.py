@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-from results.plan import Case
+from results.plan import EVENTS_DIR, Case
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Job:
     Attributes:
         worker: name of the worker, also of its log and its output file.
         folder: the run's folder.
+        events: the folder below it that the log goes to.
         compiler_cache: folder that compilers may keep artefacts in, of this and other runs.
         device: torch device type.
         threads: intra-op threads torch may use.
@@ -45,10 +47,16 @@ class Job:
     attempt: int
     threads: int
     models: ModelSettings
+    events: str = EVENTS_DIR
+
+    @property
+    def log(self) -> Path:
+        """The worker's event log."""
+        return self.folder / self.events / f"{self.worker}.jsonl"
 
 
-def run_job(job: Job) -> None:
-    """Run a job in this process; the entry point of a worker."""
+def run_job(job: Job, output: Connection) -> None:
+    """Run a job in this process, whose output goes to a pipe; the entry point of a worker."""
     from harness.worker import work
 
-    work(job)
+    work(job, output)

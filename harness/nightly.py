@@ -9,15 +9,19 @@ from pathlib import Path
 from harness import devices, hub, processes
 from harness.devices.base import Description
 from harness.environment import snapshot
-from harness.errors import ExitCode
+from harness.errors import ExitCode, InfrastructureError, UsageError
+from harness.history import history
 from harness.job import ModelSettings
+from harness.local import LocalEngine
+from harness.lock import sole_supervisor
 from harness.planning import new_run_id, plan_run
-from harness.profiles import Profile
+from harness.profiles import Profile, stored_profile
 from harness.progress import Progress
 from harness.supervisor import Supervisor
+from results.events import EventLogError
 from results.ingest import ingest
-from results.layout import run_path
-from results.plan import Plan
+from results.layout import run_folders, run_path
+from results.plan import Plan, load_plan
 from results.store import open_store
 from results.vocabulary import RunState, Verdict
 
@@ -32,11 +36,13 @@ class Run:
         id: its id in the store.
         store: the store's folder.
         state: how it ended.
+        reason: why it ended so, ``""`` for a run that came to its end.
     """
 
     id: str
     store: Path
     state: RunState
+    reason: str = ""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -87,6 +93,26 @@ def usable_device(name: str) -> Description:
     return description
 
 
+def resume(run: str, store: Path, *, say: Say = lambda _: None, quiet: bool = True) -> Run:
+    """Go on with a run that was cut short, until every case of its plan has a result.
+
+    Raises:
+        HarnessError: there is no such run, somebody supervises it, or what it needs cannot be used.
+    """
+    store = store.resolve()
+    folder = run_path(store, run)
+    known = [path.name for path in run_folders(store)]
+    if run not in known:
+        raise UsageError(f"{store} has no run {run!r}; the last ones are: {', '.join(known[-5:]) or 'none'}")
+    plan = load_plan(folder)
+    profile = stored_profile(plan.settings)
+    say("loading torch and transformers into the fork server")
+    description = usable_device(plan.device)
+    with hub.serve(profile.hub, store) as endpoint:
+        models = hub.model_settings(profile, endpoint, store)
+        return supervise(plan, description, profile, store, models, quiet=quiet)
+
+
 def execute(
     plan: Plan,
     description: Description,
@@ -97,9 +123,45 @@ def execute(
     quiet: bool,
 ) -> Run:
     """Write a plan into a store, run it, and take what happened into the database."""
+    plan.save(run_path(store, plan.run))
+    return supervise(plan, description, profile, store, models, quiet=quiet)
+
+
+def supervise(
+    plan: Plan,
+    description: Description,
+    profile: Profile,
+    store: Path,
+    models: ModelSettings,
+    *,
+    quiet: bool,
+) -> Run:
+    """Run what a plan in a store still lacks, and take what happened into the database.
+
+    Raises:
+        UsageError: another process supervises the run, or its logs are damaged.
+    """
     folder = run_path(store, plan.run)
-    plan.save(folder)
-    with Progress(plan.cases, quiet=quiet) as progress:
-        state = Supervisor(plan, folder, profile, models, snapshot(description), progress).run()
-    ingest(store, folder)
-    return Run(plan.run, store, state)
+    with sole_supervisor(folder), Progress(plan.cases, quiet=quiet) as progress:
+        supervisor = Supervisor(
+            plan,
+            folder,
+            profile,
+            models,
+            snapshot(description),
+            progress,
+            LocalEngine(profile.worker_count, profile.limits),
+            history(store, plan.device),
+        )
+        try:
+            state, reason = supervisor.run()
+        except EventLogError as error:
+            raise UsageError(f"run {plan.run} cannot go on: {error}") from error
+    try:
+        ingest(store, folder)
+    except OSError as error:
+        raise InfrastructureError(
+            f"the results of run {plan.run} could not be taken into the database: {error}; "
+            f"its logs are kept: make room, then `harness resume {plan.run}`"
+        ) from error
+    return Run(plan.run, store, state, reason)

@@ -7,12 +7,14 @@ itself never imports torch, so a broken device cannot take it down.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import ModuleType
@@ -23,6 +25,14 @@ import psutil
 from harness.errors import HarnessError, InfrastructureError
 
 PRELOADED = ("harness.preload",)
+
+DISK_FULL_EXIT = 74
+"""Exit code of a worker that could not write its log (``EX_IOERR`` of sysexits.h)."""
+
+UNKNOWN_EXIT = 255
+"""What multiprocessing reports when the fork server died and took the worker's exit status with it."""
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 T = TypeVar("T")
 
@@ -79,7 +89,7 @@ def _answer(sender: Connection, function: Callable[..., Any], args: tuple[Any, .
 
 
 def start(function: Callable[..., None], *args: Any) -> ForkServerProcess:
-    """Start a worker; it should make itself a process group with :func:`lead_group`."""
+    """Start a worker; it should call :func:`become_worker` first."""
     process = context().Process(target=function, args=args)
     with _without_main():
         process.start()
@@ -101,9 +111,28 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def lead_group() -> None:
-    """Make this process the leader of its own group, so that its whole tree can be killed."""
-    os.setpgid(0, 0)
+def become_worker(output: Connection) -> None:
+    """Make this process one that can be ended as a whole: it leads a session, prints to a pipe, and dies
+    with the fork server, which dies with the supervisor.
+    """
+    os.setsid()
+    _die_with_parent()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    output.close()
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill this process when its parent ends; other systems cannot be asked."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def server_pid() -> int:
+    """Process id of the fork server, 0 if it has not been started."""
+    return int(getattr(forkserver._forkserver, "_forkserver_pid", None) or 0)
 
 
 def kill_tree(process: ForkServerProcess) -> None:

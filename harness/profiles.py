@@ -11,8 +11,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from harness.errors import UsageError
-from results.vocabulary import Stage
+from harness.limits import Deadlines, Limits
+from harness.schedule import Rules
 
 USER_FILE = "harness.toml"
 EMBEDDED_HUB = "embedded"
@@ -20,23 +23,7 @@ MODELS = "models"
 OPINFO = "opinfo"
 SUITES = (MODELS, OPINFO)
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Deadlines:
-    """Seconds each stage may take; ``start`` is the time to the first, or next, stage."""
-
-    start: float
-    fetch: float
-    load: float
-    forward: float
-    backward: float
-    compile: float
-    test: float
-
-    def of(self, stage: Stage | None) -> float:
-        """The deadline of a stage, or of the time between cases for ``None``."""
-        seconds: float = getattr(self, stage.value if stage else "start")
-        return seconds
+_AT_LEAST_1 = ("batch", "batch_seconds", "attempts")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +42,13 @@ class Profile:
     opinfo_dtypes: tuple[str, ...]
     workers: int
     batch: int
+    batch_seconds: int
+    attempts: int
+    max_reruns: int
+    max_bisections: int
+    silence: int
+    max_memory_bytes: int
+    max_processes: int
     seed: int
     expectations: tuple[str, ...]
     deadlines: Deadlines
@@ -63,10 +57,10 @@ class Profile:
         unknown = sorted(set(self.suites) - set(SUITES))
         if unknown:
             raise UsageError(f"profile {self.name}: unknown suite {unknown[0]!r}; known: {', '.join(SUITES)}")
-        if self.batch < 1 or min(self.workers, self.models, self.max_model_bytes) < 0:
-            raise UsageError(
-                f"profile {self.name}: batch is at least 1; workers, models and max_model_bytes at least 0"
-            )
+        for field in dataclasses.fields(self):
+            value, least = getattr(self, field.name), 1 if field.name in _AT_LEAST_1 else 0
+            if isinstance(value, int) and value < least:
+                raise UsageError(f"profile {self.name}: {field.name} is at least {least}, not {value}")
         if min(dataclasses.astuple(self.deadlines)) <= 0:
             raise UsageError(f"profile {self.name}: deadlines are seconds above 0")
 
@@ -74,6 +68,28 @@ class Profile:
     def worker_count(self) -> int:
         """Processes at a time."""
         return self.workers or len(os.sched_getaffinity(0))
+
+    @property
+    def limits(self) -> Limits:
+        """What one worker may take; where no memory limit is set, its share of 90 % of the machine's."""
+        share = int(psutil.virtual_memory().total * 0.9 / self.worker_count)
+        return Limits(
+            deadlines=self.deadlines,
+            silence=self.silence,
+            memory=self.max_memory_bytes or share,
+            processes=self.max_processes,
+        )
+
+    @property
+    def rules(self) -> Rules:
+        """How cases are batched and repeated."""
+        return Rules(
+            size=self.batch,
+            seconds=self.batch_seconds,
+            attempts=self.attempts,
+            reruns=self.max_reruns,
+            bisections=self.max_bisections,
+        )
 
     @property
     def selects_all(self) -> bool:
@@ -98,6 +114,16 @@ def load_profile(
     for key, value in (overrides or {}).items():
         _assign(fields, key, value)
     return _build(name, fields)
+
+
+def stored_profile(settings: Mapping[str, Any]) -> Profile:
+    """The profile a run was planned with, from its plan's settings.
+
+    Raises:
+        UsageError: it is of another version of the harness, with other fields.
+    """
+    fields = dict(settings)
+    return _build(str(fields.pop("name", "")), fields)
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from harness.running import RunningWorker
-from results.events import Ended, Record
+from harness.engine import Batch
+from results.events import Ended
 from results.plan import Case
 from results.vocabulary import Outcome
 
@@ -25,7 +25,8 @@ class Progress:
 
     def __init__(self, cases: Sequence[Case], *, stream: TextIO | None = None, quiet: bool = False) -> None:
         self._last_stage = {case.id: case.stages[-1] for case in cases}
-        self._outcomes: Counter[Outcome] = Counter()
+        self._ends: dict[str, Outcome] = {}
+        self._before = 0
         self._began = time.monotonic()
         self._shown = self._began
         self._quiet = quiet
@@ -45,25 +46,24 @@ class Progress:
     @property
     def done(self) -> int:
         """Cases that have come to an end."""
-        return self._outcomes.total()
+        return len(self._ends)
 
     @property
     def outcomes(self) -> Mapping[Outcome, int]:
         """Finished cases by outcome."""
-        return self._outcomes
+        return Counter(self._ends.values())
 
-    def count(self, records: Sequence[Record]) -> None:
-        """Take in what a worker wrote."""
-        for record in records:
-            if isinstance(record.event, Ended):
-                self.count_end(record.event)
+    def skip(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Take in what an earlier supervisor of the run got done: the outcomes of cases, by id."""
+        self._ends.update(outcomes)
+        self._before = len(outcomes)
 
     def count_end(self, event: Ended) -> None:
-        """Take in the end of a stage, which may be the end of its case."""
+        """Take in the end of a stage, which may be its case's; of several attempts the last counts."""
         if event.outcome is not Outcome.PASSED or event.stage is self._last_stage[event.case]:
-            self._outcomes[event.outcome] += 1
+            self._ends[event.case] = event.outcome
 
-    def show(self, running: Sequence[RunningWorker]) -> None:
+    def show(self, running: Sequence[Batch]) -> None:
         """Show where the run stands."""
         if self._quiet:
             return
@@ -73,13 +73,13 @@ class Progress:
             self._shown = time.monotonic()
             self._console.print(Text(self.line(running)), soft_wrap=True)
 
-    def line(self, running: Sequence[RunningWorker]) -> str:
+    def line(self, running: Sequence[Batch]) -> str:
         """The progress line as text."""
         seconds = time.monotonic() - self._began
-        planned, rate = len(self._last_stage), self.done / seconds if seconds else 0.0
+        planned, rate = len(self._last_stage), (self.done - self._before) / seconds if seconds else 0.0
         left = f", {_clock((planned - self.done) / rate)} left" if rate else ""
-        bad = self.done - self._outcomes[Outcome.PASSED]
-        now = ", ".join(f"{w.entered.case} {w.entered.stage}" for w in running if w.entered)
+        bad = self.done - self.outcomes.get(Outcome.PASSED, 0)
+        now = ", ".join(batch.now for batch in running if batch.now)
         return (
             f"{self.done}/{planned} cases, {bad} not passed, {rate:.1f}/s, {_clock(seconds)} gone{left}"
             + (f" | {now}" if now else "")

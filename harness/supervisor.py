@@ -1,32 +1,50 @@
-"""Runs a plan in supervised worker processes and loses nothing when they die.
+"""Runs a plan on an engine and loses nothing when processes, or it itself, are killed.
 
-Every case runs in a process that the supervisor can end. A stage that outlives its deadline is
-``timed_out``, a process that dies in a stage leaves that case ``crashed``, and in both cases the
-rest of its batch goes on in a new process. Workers that die before their first case, several
-times in a row, mean that the device is down.
+A stage that passes a limit is ended, a process that dies in a stage leaves that case ``crashed``, and
+in both cases the rest of its batch goes on in a new process. Unexpected failures are repeated alone.
+Workers that die before their first case, several times in a row, mean that the device is down. A run
+that was cut short goes on where its logs end.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
-from multiprocessing.connection import wait
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 
 from harness import __version__
+from harness.engine import Batch, BatchEnd, Engine
+from harness.errors import HarnessError
+from harness.history import History
 from harness.job import Job, ModelSettings
-from harness.processes import describe_exit
 from harness.profiles import Profile
 from harness.progress import Progress
-from harness.running import RunningWorker
-from results.events import Ended, Event, EventLog, RunEnded, RunStarted, WorkerEnded, WorkerStarted
+from harness.recovery import Recovered, end_orphans, recover, take_over, unfinished
+from harness.schedule import Schedule, Task
+from results.events import (
+    Ended,
+    Event,
+    EventLog,
+    LogWriteError,
+    RunEnded,
+    RunStarted,
+    WorkerEnded,
+    WorkerStarted,
+)
 from results.layout import CACHE_DIR
-from results.plan import EVENTS_DIR, Case, Plan
-from results.vocabulary import CaseKind, Fate, Outcome, RunState
+from results.plan import EVENTS_DIR, EXPERIMENTS_DIR, Plan
+from results.vocabulary import Fate, RunState
 
 SUPERVISOR_LOG = "supervisor"
 MAX_START_DEATHS = 3
 _LOOK_SECONDS = 0.05
+
+
+class Stop(BaseException):
+    """The run shall stop now, in good order; the message says why."""
 
 
 class Supervisor:
@@ -40,53 +58,79 @@ class Supervisor:
         models: ModelSettings,
         environment: Mapping[str, str],
         progress: Progress,
+        engine: Engine,
+        history: History | None = None,
     ) -> None:
-        """Take what a run is made of; ``folder`` is the run's, in a store."""
+        """Take what a run is made of; ``folder`` is the run's, in a store, and holds its plan."""
         self._plan = plan
         self._folder = folder
-        self._compiler_cache = folder.parent.parent / CACHE_DIR / "compiler"
         self._profile = profile
         self._models = models
         self._environment = environment
         self._progress = progress
-        self._queue = deque(batches(plan.cases, profile.batch))
-        self._running: list[RunningWorker] = []
-        self._started = 0
+        self._engine = engine
+        self._history = history or History()
+        self._running: list[tuple[Task, Batch]] = []
         self._start_deaths = 0
         self._last_words = ""
 
-    def run(self) -> RunState:
-        """Run every case; returns how the run ended."""
+    def run(self) -> tuple[RunState, str]:
+        """Run every case that has no result yet; returns how the run ended, and why if not by itself.
+
+        Raises:
+            EventLogError: the run was begun before, and its logs are damaged.
+            LogWriteError: the run's own log cannot be opened.
+        """
+        found = recover(self._plan, self._folder)
+        end_orphans(found)
+        self._started = found.workers
+        resumed = (self._folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl").exists()
         with EventLog(self._folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl") as self._log:
-            self._write(
-                RunStarted(
-                    run=self._plan.run,
-                    plan_hash=self._plan.hash,
-                    planned=len(self._plan.cases),
-                    device=self._plan.device,
-                    profile=self._plan.profile,
-                    harness_version=__version__,
-                    environment=self._environment,
-                )
+            state, reason = RunState.COMPLETE, ""
+            try:
+                with stopping_on_signals():
+                    self._begin(found, resumed)
+                    state, reason = self._until_done()
+            except (Stop, KeyboardInterrupt) as why:
+                state, reason = RunState.INTERRUPTED, str(why) or "interrupted from the keyboard"
+            except LogWriteError as error:
+                state, reason = RunState.INTERRUPTED, str(error.strerror)
+            self._abandon()
+            with contextlib.suppress(LogWriteError):  # without room for it, the run counts as cut short
+                self._write(RunEnded(run=self._plan.run, state=state, reason=reason))
+        return state, reason
+
+    def _begin(self, found: Recovered, resumed: bool) -> None:
+        for started, _ in found.running:
+            self._write(WorkerEnded(worker=started.worker, fate=Fate.INTERRUPTED))
+        self._write(
+            RunStarted(
+                run=self._plan.run,
+                plan_hash=self._plan.hash,
+                planned=len(self._plan.cases),
+                device=self._plan.device,
+                profile=self._plan.profile,
+                harness_version=__version__,
+                environment=self._environment,
+                resumed=resumed,
             )
-            state, reason = self._until_done()
-            self._write(RunEnded(run=self._plan.run, state=state, reason=reason))
-            return state
+        )
+        self._schedule = Schedule(unfinished(self._plan, found), self._profile.rules, self._history)
+        for event in take_over(self._schedule, self._plan, found):
+            self._write(event)
+            self._progress.count_end(event)
+        ended = ((case.id, found.finished(case)) for case in self._plan.cases)
+        self._progress.skip({case: outcome for case, outcome in ended if outcome is not None})
 
     def _until_done(self) -> tuple[RunState, str]:
-        try:
-            while self._queue or self._running:
-                self._fill()
-                wait([worker.process.sentinel for worker in self._running], timeout=_LOOK_SECONDS)
-                for worker in list(self._running):
-                    self._look_at(worker)
-                self._progress.show(self._running)
-                if self._start_deaths >= MAX_START_DEATHS:
-                    self._abandon()
-                    return RunState.DEVICE_DOWN, self._why_down()
-        except KeyboardInterrupt:
-            self._abandon()
-            return RunState.INTERRUPTED, "interrupted from the keyboard"
+        while self._running or not self._schedule.empty:
+            self._fill()
+            self._engine.wait([batch for _, batch in self._running], _LOOK_SECONDS)
+            for task, batch in list(self._running):
+                self._look_at(task, batch)
+            self._progress.show([batch for _, batch in self._running])
+            if self._start_deaths >= MAX_START_DEATHS:
+                return RunState.DEVICE_DOWN, self._why_down()
         return RunState.COMPLETE, ""
 
     def _why_down(self) -> str:
@@ -96,103 +140,108 @@ class Supervisor:
         )
 
     def _fill(self) -> None:
-        workers = self._profile.worker_count
-        while self._queue and len(self._running) < workers:
-            cases = self._queue.popleft()
+        while len(self._running) < self._engine.slots:
+            task = self._schedule.next()
+            if task is None:
+                return
             job = Job(
                 worker=f"worker-{self._started:05}",
                 folder=self._folder,
-                compiler_cache=self._compiler_cache,
+                events=EXPERIMENTS_DIR if task.bisection else EVENTS_DIR,
+                compiler_cache=self._folder.parent.parent / CACHE_DIR / "compiler",
                 device=self._plan.device,
-                cases=cases,
-                attempt=1,
+                cases=task.cases,
+                attempt=task.attempt,
                 threads=1,
                 models=self._models,
             )
             self._started += 1
-            worker = RunningWorker(job)
-            self._running.append(worker)
-            self._write(WorkerStarted(worker=job.worker, pid=worker.process.pid or 0, cases=len(cases)))
+            try:
+                batch = self._engine.start(job)
+            except (HarnessError, OSError, EOFError) as error:  # the fork server died under us
+                self._write(WorkerStarted(worker=job.worker, pid=0, cases=len(task.cases)))
+                self._bury(task, job, BatchEnd(
+                    fate=Fate.DIED_AT_START, remaining=task.cases, entered_any=False,
+                    output_tail=f"no process could be started: {error}",
+                ))  # fmt: skip
+                return
+            self._running.append((task, batch))
+            self._write(WorkerStarted(worker=job.worker, pid=batch.pid, cases=len(task.cases)))
 
-    def _look_at(self, worker: RunningWorker) -> None:
-        """Take in a worker's events; end it if it is late, bury it if it is gone."""
-        gone = worker.process.exitcode is not None
-        self._progress.count(worker.advance())
-        if not gone and worker.seconds_in_stage > self._profile.deadlines.of(worker.stage):
-            worker.kill()
-            self._progress.count(worker.advance())
-            gone = True
-        if gone:
-            self._running.remove(worker)
-            self._bury(worker)
+    def _look_at(self, task: Task, batch: Batch) -> None:
+        """Take in what a batch logged, and its end."""
+        for record in batch.look():
+            if isinstance(record.event, Ended):
+                self._took(task, record.event)
+        end = batch.end
+        if end is not None:
+            self._running.remove((task, batch))
+            self._bury(task, batch.job, end)
 
-    def _bury(self, worker: RunningWorker) -> None:
-        """Record how a worker ended, what that means for its case, and queue what it left."""
-        fate = worker.fate
-        if worker.entered_any:
+    def _took(self, task: Task, event: Ended) -> None:
+        self._schedule.took(task, event)
+        if task.bisection is None:
+            self._progress.count_end(event)
+
+    def _bury(self, task: Task, job: Job, end: BatchEnd) -> None:
+        """Record how a batch ended, what that means for its case, and queue what it left."""
+        if end.entered_any:
             self._start_deaths = 0
-        elif fate is not Fate.FINISHED:
+        elif end.fate not in (Fate.FINISHED, Fate.INTERRUPTED):
             self._start_deaths += 1
-            self._last_words = worker.output_tail()
-        if worker.entered is not None:
-            self._end_case(worker)
-        self._record_end(worker, fate)
-        worker.process.close()
-        remaining = worker.remaining()
-        if remaining:
-            self._queue.appendleft(remaining)
+            self._last_words = end.output_tail
+        if end.charged is not None:
+            if task.bisection is None:
+                self._write(end.charged)
+            self._took(task, end.charged)
+        self._record_end(job, end)
+        for event in self._schedule.over(task, end):
+            self._write(event)
+            if isinstance(event, Ended):
+                self._progress.count_end(event)
+        if end.fate is Fate.DISK_FULL:
+            raise Stop(f"{job.worker} could not write its log; make room where the store is")
 
-    def _end_case(self, worker: RunningWorker) -> None:
-        entered = worker.entered
-        assert entered is not None
-        limit = self._profile.deadlines.of(entered.stage)
-        if worker.killed:
-            outcome, message = Outcome.TIMED_OUT, f"{entered.stage} took longer than {limit:g} s"
-        else:
-            outcome = Outcome.CRASHED
-            message = f"the process died in {entered.stage}: {describe_exit(worker.process.exitcode)}"
-        ended = Ended(
-            case=entered.case,
-            attempt=entered.attempt,
-            stage=entered.stage,
-            outcome=outcome,
-            seconds=worker.seconds_in_stage,
-            message=message,
-            traceback=worker.output_tail(),
-            facts={"worker": worker.job.worker},
-        )
-        self._write(ended)
-        self._progress.count_end(ended)
-
-    def _record_end(self, worker: RunningWorker, fate: Fate) -> None:
-        code = worker.process.exitcode or 0
-        entered = worker.entered
+    def _record_end(self, job: Job, end: BatchEnd) -> None:
         self._write(
             WorkerEnded(
-                worker=worker.job.worker,
-                fate=fate,
-                signal=max(-code, 0),
-                exit_code=max(code, 0),
-                case=entered.case if entered else "",
-                stage=entered.stage if entered else "",
-                output_tail="" if fate is Fate.FINISHED else worker.output_tail(),
+                worker=job.worker,
+                fate=end.fate,
+                signal=end.signal,
+                exit_code=end.exit_code,
+                case=end.case,
+                stage=end.stage,
+                output_tail=end.output_tail,
+                peak_bytes=end.peak_bytes,
             )
         )
 
     def _abandon(self) -> None:
-        """End every worker without charging its case for it."""
-        for worker in self._running:
-            worker.kill()
-            self._progress.count(worker.advance())
-            self._record_end(worker, Fate.INTERRUPTED)
+        """End every batch without charging its case for it."""
+        for _, batch in self._running:
+            batch.stop()
+            if batch.end is not None:
+                with contextlib.suppress(LogWriteError):
+                    self._record_end(batch.job, batch.end)
         self._running.clear()
+        self._engine.close()
 
     def _write(self, event: Event) -> None:
         self._log.write(event)
 
 
-def batches(cases: Sequence[Case], size: int) -> list[tuple[Case, ...]]:
-    """Group cases for processes: a model by itself, and first, since it takes longest; tests by ``size``."""
-    models = [(case,) for case in cases if case.kind is CaseKind.MODEL]
-    tests = [case for case in cases if case.kind is not CaseKind.MODEL]
-    return models + [tuple(tests[i : i + size]) for i in range(0, len(tests), size)]
+@contextlib.contextmanager
+def stopping_on_signals() -> Iterator[None]:
+    """Let SIGTERM stop a run in good order, as Ctrl-C does; only a main thread can listen."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise Stop(f"stopped by {signal.Signals(number).name}")
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import faulthandler
-import os
 import sys
 import time
 from collections.abc import Generator
-from pathlib import Path
+from multiprocessing.connection import Connection
 
 import torch
 
 from harness import devices
 from harness.job import Job
 from harness.model_stages import run_stages
-from harness.processes import lead_group
-from results.events import Ended, Entered, EventLog, OpsRecorded
-from results.plan import EVENTS_DIR, OUTPUT_DIR, Case
+from harness.processes import DISK_FULL_EXIT, become_worker
+from results.events import Ended, Entered, EventLog, LogWriteError, OpsRecorded
+from results.plan import Case
 from results.vocabulary import CaseKind, Outcome, Stage
 from suites.result import CaseResult, qualified_name, shortened_traceback
 
 
-def work(job: Job) -> None:
+def work(job: Job, output: Connection) -> None:
     """Run every case of a job and write its log; the entry point of a worker process."""
-    lead_group()
-    _redirect_output(job.folder / OUTPUT_DIR / f"{job.worker}.log")
+    become_worker(output)
     faulthandler.enable()
     torch.set_num_threads(job.threads)
     device = devices.get(job.device)
     device.keep_artefacts(job.compiler_cache)
-    with EventLog(job.folder / EVENTS_DIR / f"{job.worker}.jsonl") as log:
-        for case in job.cases:
-            device.reset()
-            _run_case(case, job, device, log)
+    try:
+        with EventLog(job.log) as log:
+            for case in job.cases:
+                device.reset()
+                _run_case(case, job, device, log)
+    except LogWriteError as error:
+        print(error, file=sys.stderr)
+        sys.exit(DISK_FULL_EXIT)
 
 
 def _run_case(case: Case, job: Job, device: devices.Device, log: EventLog) -> None:
@@ -94,14 +96,3 @@ def _record(log: EventLog, case: Case, attempt: int, stage: Stage, result: CaseR
             facts=result.facts,
         )
     )
-
-
-def _redirect_output(path: Path) -> None:
-    """Send whatever this process and the libraries below it print to a file of its own."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)

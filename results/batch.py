@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from results.events import (
+    Disturbed,
     Ended,
     Entered,
     OpsRecorded,
@@ -49,7 +50,9 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
         "case_id": _TEXT,
         "stage": _TEXT,
         "output_tail": _TEXT,
+        "peak_bytes": _BIG,
     },
+    "disturbances": {**_HEAD, "case_id": _TEXT, "disturbed_by": pa.list_(_TEXT), "experiments": _INT},
     "entered": {**_HEAD, "time": _TIME, **_RESULT},
     "stage_results": {
         **_HEAD,
@@ -108,6 +111,7 @@ class Batch:
             RunEnded: self._run_ended,
             WorkerStarted: self._worker_started,
             WorkerEnded: self._worker_ended,
+            Disturbed: self._disturbed,
             Entered: self._entered,
             Ended: self._ended,
             OpsRecorded: self._ops_recorded,
@@ -170,7 +174,14 @@ class Batch:
     def _worker_ended(self, head: tuple[Any, ...], time: int, event: WorkerEnded) -> None:
         where = (text(event.case), text(event.stage), text(event.output_tail))
         death = (text(event.worker), event.fate, event.signal, event.exit_code)
-        self._rows["worker_ends"].append((*head, time, *death, *where))
+        self._rows["worker_ends"].append((*head, time, *death, *where, event.peak_bytes))
+
+    def _disturbed(self, head: tuple[Any, ...], _time: int, event: Disturbed) -> None:
+        for case in (event.case, *event.by):
+            if case not in self._stages:
+                raise ContradictionError(f"{case!r} is not in the plan")
+        row = (text(event.case), [text(case) for case in event.by], event.experiments)
+        self._rows["disturbances"].append((*head, *row))
 
     def _entered(self, head: tuple[Any, ...], time: int, event: Entered) -> None:
         self._check(event)

@@ -10,6 +10,7 @@ Numbers that JSON cannot say (NaN and the infinities) are written as the strings
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -24,9 +25,16 @@ from results.vocabulary import Fate, Outcome, RunState, Stage
 
 SCHEMA_VERSION = 1
 
+MAX_TEXT = 64_000
+"""Characters of a message, a traceback or an output's tail that a log keeps."""
+
 
 class EventLogError(ValueError):
     """A log that cannot be read as one; says the file, the line and what is wrong."""
+
+
+class LogWriteError(OSError):
+    """A record could not be written, most often because the disk is full; the log ends before it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +142,7 @@ class WorkerEnded:
         exit_code: its exit code, 0 if a signal ended it.
         case, stage: what it was in, ``""`` if nothing.
         output_tail: last lines it printed.
+        peak_bytes: most memory it and its children were seen to hold, 0 if nobody looked.
     """
 
     kind: ClassVar[str] = "worker_ended"
@@ -144,6 +153,22 @@ class WorkerEnded:
     case: str = ""
     stage: str = ""
     output_tail: str = ""
+    peak_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbed:
+    """A case fails after certain other cases in one process, and alone it passes; found by experiment.
+
+    Attributes:
+        by: ids of the fewest cases found that have to run before it, in order.
+        experiments: processes that it took to find them.
+    """
+
+    kind: ClassVar[str] = "disturbed"
+    case: str
+    by: tuple[str, ...]
+    experiments: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +181,11 @@ class RunEnded:
     reason: str = ""
 
 
-Event = RunStarted | WorkerStarted | Entered | Ended | OpsRecorded | WorkerEnded | RunEnded
+Event = RunStarted | WorkerStarted | Entered | Ended | OpsRecorded | WorkerEnded | Disturbed | RunEnded
 
 _KINDS: Mapping[str, type[Any]] = {
-    cls.kind: cls for cls in (RunStarted, WorkerStarted, Entered, Ended, OpsRecorded, WorkerEnded, RunEnded)
+    cls.kind: cls
+    for cls in (RunStarted, WorkerStarted, Entered, Ended, OpsRecorded, WorkerEnded, Disturbed, RunEnded)
 }
 _DECLARED: Mapping[type[Any], tuple[tuple[str, str], ...]] = {
     cls: tuple((field.name, str(field.type)) for field in dataclasses.fields(cls))
@@ -182,12 +208,22 @@ class Record:
     event: Event
 
 
-def _finite(value: Any) -> Any:
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return shortened(value)
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _storable(item) for key, item in value.items()}
     return value
+
+
+def shortened(text: str) -> str:
+    """A text of at most ``MAX_TEXT`` characters, its head and tail kept and what was left out counted."""
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2 - 32
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
 
 
 def encode(record: Record) -> str:
@@ -198,7 +234,7 @@ def encode(record: Record) -> str:
         value = getattr(record.event, field.name)
         if field.name == "calls":
             value = [dataclasses.asdict(call) for call in value]
-        fields[field.name] = _finite(dict(value) if isinstance(value, Mapping) else value)
+        fields[field.name] = _storable(dict(value) if isinstance(value, Mapping) else value)
     return json.dumps(fields, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
@@ -218,6 +254,8 @@ def _typed(declared: str, name: str, value: Any) -> Any:
         return _number(value)
     if declared == "Mapping[str, float]":
         return {key: _number(item) for key, item in value.items()}
+    if declared == "tuple[str, ...]":
+        return tuple(_typed("str", name, item) for item in value)
     if declared == "Mapping[str, str]":
         return {key: _typed("str", key, item) for key, item in value.items()}
     if name == "calls":
@@ -265,15 +303,31 @@ class EventLog:
     """Appends records to one file and flushes each; opening an existing log goes on after its end."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._seq = _repair(path)
-        self._file = path.open("a", encoding="ascii")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._seq = _repair(path)
+            self._file = path.open("ab", buffering=0)
+        except OSError as error:
+            raise LogWriteError(error.errno, f"{path} could not be opened: {error.strerror}") from error
+        self._size = path.stat().st_size
 
     def write(self, event: Event) -> None:
-        """Append one event; it has reached the kernel when this returns."""
-        self._file.write(encode(Record(self._seq, time.time(), event)) + "\n")
-        self._file.flush()
+        """Append one event; it has reached the kernel when this returns.
+
+        Raises:
+            LogWriteError: it could not be written as a whole, and nothing of it was.
+        """
+        line = encode(Record(self._seq, time.time(), event)).encode("ascii") + b"\n"
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._size)
+            raise LogWriteError(error.errno, f"{self.path} could not be written: {error.strerror}") from error
+        self._size += len(line)
         self._seq += 1
 
     def close(self) -> None:

@@ -20,6 +20,8 @@ PLAN_VERSION = 1
 PLAN_FILE = "plan.json"
 EVENTS_DIR = "events"
 OUTPUT_DIR = "output"
+EXPERIMENTS_DIR = "experiments"
+"""Logs of runs of cases that are no results: what disturbs what was searched there."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 _MODEL_ID = re.compile(r"model::[^\s@]+@[^\s@]+")

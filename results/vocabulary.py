@@ -154,15 +154,41 @@ class Route(StrEnum):
 
 
 class Fate(StrEnum):
-    """How a worker process ended."""
+    """How a worker process ended; ``FATES`` says what each one means."""
 
     FINISHED = "finished"
     KILLED_AT_DEADLINE = "killed_at_deadline"
+    SILENT = "silent"
+    MEMORY_LIMIT = "memory_limit"
+    PROCESS_LIMIT = "process_limit"
+    OOM_KILLED = "oom_killed"
     SIGNALLED = "signalled"
     EXITED = "exited"
     DIED_AFTER_SUCCESS = "died_after_success"
     DIED_AT_START = "died_at_start"
+    DIED_AT_COLLECTION = "died_at_collection"
+    DISK_FULL = "disk_full"
+    LOST = "lost"
     INTERRUPTED = "interrupted"
+
+
+FATES: Mapping[Fate, str] = {
+    Fate.FINISHED: "It ran its cases and exited.",
+    Fate.KILLED_AT_DEADLINE: "The harness ended it: a stage took longer than its deadline.",
+    Fate.SILENT: "The harness ended it: it neither recorded nor printed anything for too long.",
+    Fate.MEMORY_LIMIT: "The harness ended it: it and its children held more memory than they may.",
+    Fate.PROCESS_LIMIT: "The harness ended it: it had more processes than it may.",
+    Fate.OOM_KILLED: "The kernel killed it because memory had run out.",
+    Fate.SIGNALLED: "A signal ended it that the harness did not send.",
+    Fate.EXITED: "It exited in the middle of a case, or between two.",
+    Fate.DIED_AFTER_SUCCESS: "It ended badly after its last case had its result.",
+    Fate.DIED_AT_START: "It ended before its first case, importing or reaching for the device.",
+    Fate.DIED_AT_COLLECTION: "It ended while it collected tests.",
+    Fate.DISK_FULL: "It stopped because its log could not be written.",
+    Fate.LOST: "Its node, or the server it was forked from, went away under it.",
+    Fate.INTERRUPTED: "The run was stopped while it worked.",
+}
+"""What each fate says, for a reader of a report."""
 
 
 class RunState(StrEnum):

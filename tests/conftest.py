@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 
 from model_zoo.builder import build_mirror
 from model_zoo.mirror import MirrorServer
 from tests.harness.night import MODELS
+
+# A deadline would make a test of a busy machine out of a test of a property.
+settings.register_profile("harness", deadline=None)
+settings.load_profile("harness")
 
 
 @pytest.fixture(scope="session")

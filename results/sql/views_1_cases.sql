@@ -4,6 +4,41 @@ SELECT run, case_id, max(attempt) AS attempt, count(DISTINCT attempt) AS attempt
 FROM stage_results
 GROUP BY run, case_id;
 
+-- What each attempt of a case came to, of the cases that had several.
+CREATE OR REPLACE VIEW v_attempt_outcomes AS
+WITH folded AS (
+    SELECT
+        r.run, r.case_id, r.attempt, p.kind,
+        count(*) FILTER (r.outcome = 'passed') AS passed,
+        arg_min(r.outcome, s.ordinal) FILTER (r.outcome <> 'passed') AS failed
+    FROM stage_results r
+    JOIN v_attempts a USING (run, case_id)
+    JOIN planned p USING (run, case_id)
+    JOIN stage_rules s ON s.kind = p.kind AND s.stage = r.stage
+    WHERE a.attempts > 1
+    GROUP BY r.run, r.case_id, r.attempt, p.kind
+), stages AS (
+    SELECT kind, count(*) AS planned FROM stage_rules GROUP BY kind
+)
+SELECT
+    f.run, f.case_id, f.attempt,
+    coalesce(f.failed, if(f.passed = s.planned, 'passed', 'not_run')) AS outcome
+FROM folded f
+JOIN stages s USING (kind);
+
+-- Cases that passed in one attempt and failed in another, and the cases that disturb them, if known.
+CREATE OR REPLACE VIEW v_flakes AS
+WITH mixed AS (
+    SELECT run, case_id, list(outcome ORDER BY attempt) AS outcomes
+    FROM v_attempt_outcomes
+    JOIN outcome_rules USING (outcome)
+    GROUP BY run, case_id
+    HAVING bool_or(outcome = 'passed') AND bool_or(gates)
+)
+SELECT m.run, m.case_id, m.outcomes, coalesce(d.disturbed_by, []) AS disturbed_by
+FROM mixed m
+LEFT JOIN disturbances d USING (run, case_id);
+
 -- One row for every planned stage of every planned case, whether it has a result or not.
 CREATE OR REPLACE VIEW v_stages AS
 SELECT
@@ -34,16 +69,18 @@ WITH deciding AS (
 )
 SELECT
     p.run, p.case_id, p.kind, p.suite, p.file, p.op, p.dtype,
-    s.outcome, s.stage, p.expectation, v.verdict,
+    s.outcome, s.stage, p.expectation,
+    if(f.case_id IS NOT NULL AND p.expectation IN ('pass', 'flaky'), 'flake', v.verdict) AS verdict,
     d.total_seconds AS seconds, s.exception, s.message, s.signature,
     p.category, p.reason, p.link, p.owner,
-    coalesce(a.attempts, 0) AS attempts, o.counts, o.gates
+    coalesce(a.attempts, 0) AS attempts, a.attempt, o.counts, o.gates
 FROM planned p
 JOIN deciding d USING (run, case_id)
 JOIN v_stages s ON s.run = p.run AND s.case_id = p.case_id AND s.ordinal = d.ordinal
 JOIN outcome_rules o ON o.outcome = s.outcome
 JOIN verdict_rules v ON v.outcome = s.outcome AND v.expectation = p.expectation
-LEFT JOIN v_attempts a ON a.run = p.run AND a.case_id = p.case_id;
+LEFT JOIN v_attempts a ON a.run = p.run AND a.case_id = p.case_id
+LEFT JOIN v_flakes f ON f.run = p.run AND f.case_id = p.case_id;
 
 CREATE OR REPLACE VIEW v_outcomes AS
 SELECT c.run, c.kind, c.suite, c.outcome, o.ordinal, o.counts, o.gates, count(*) AS cases
@@ -79,7 +116,7 @@ WITH last_entered AS (
     ANTI JOIN stage_results r USING (run, case_id, attempt, stage)
     GROUP BY run, case_id
 ), last_end AS (
-    SELECT run, arg_max(state, time) AS state, arg_max(reason, time) AS reason
+    SELECT run, arg_max(state, seq) AS state, arg_max(reason, seq) AS reason
     FROM run_ends
     GROUP BY run
 )

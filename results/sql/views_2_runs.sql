@@ -1,9 +1,10 @@
 -- One row a run: whether every planned case has a result, and if not, how many have none.
+-- Starts and ends are in one log, and are ordered by it: a clock may be set back in a night.
 CREATE OR REPLACE VIEW v_completeness AS
 WITH started AS (
-    SELECT run, max(time) AS time FROM run_starts GROUP BY run
+    SELECT run, max(seq) AS seq FROM run_starts GROUP BY run
 ), ended AS (
-    SELECT run, max(time) AS time, arg_max(state, time) AS state, arg_max(reason, time) AS reason
+    SELECT run, max(seq) AS seq, arg_max(state, seq) AS state, arg_max(reason, seq) AS reason
     FROM run_ends
     GROUP BY run
 ), counted AS (
@@ -17,7 +18,7 @@ WITH started AS (
         r.run, r.planned,
         coalesce(c.with_result, 0) AS with_result,
         r.planned - coalesce(c.with_result, 0) AS missing,
-        CASE WHEN e.time IS NULL OR s.time > e.time THEN 'running' ELSE e.state END AS state,
+        CASE WHEN e.seq IS NULL OR s.seq > e.seq THEN 'running' ELSE e.state END AS state,
         coalesce(e.reason, '') AS reason,
         coalesce(f.logs, 0) AS refused_logs,
         coalesce(f.why, '') AS refused_why
@@ -38,16 +39,16 @@ GROUP BY ALL;
 CREATE OR REPLACE VIEW v_runs AS
 WITH started AS (
     SELECT
-        run, min(time) AS started, count(*) FILTER (resumed) AS resumes,
-        arg_max(harness_version, time) AS harness_version, arg_max(environment, time) AS environment
+        run, arg_min(time, seq) AS started, count(*) FILTER (resumed) AS resumes,
+        arg_max(harness_version, seq) AS harness_version, arg_max(environment, seq) AS environment
     FROM run_starts
     GROUP BY run
 ), ended AS (
-    SELECT run, max(time) AS ended FROM run_ends GROUP BY run
+    SELECT run, arg_max(time, seq) AS ended FROM run_ends GROUP BY run
 )
 SELECT
     r.run, r.device, r.profile, c.state, s.started, e.ended,
-    date_diff('millisecond', s.started, e.ended) / 1000 AS seconds,
+    greatest(date_diff('millisecond', s.started, e.ended), 0) / 1000 AS seconds,
     c.planned, c.with_result, c.missing, c.complete, c.reason,
     coalesce(s.harness_version, '') AS harness_version,
     coalesce(s.resumes, 0) AS resumes,
@@ -61,6 +62,7 @@ LEFT JOIN ended e USING (run);
 CREATE OR REPLACE VIEW v_workers AS
 SELECT
     e.run, e.worker, e.fate, e.fate <> 'finished' AS death, e.signal, e.exit_code,
-    e.case_id, e.stage, s.pid, s.cases, s.time AS started, e.time AS ended, e.output_tail
+    e.case_id, e.stage, s.pid, s.cases, s.time AS started, e.time AS ended, e.output_tail,
+    e.peak_bytes
 FROM worker_ends e
 ASOF LEFT JOIN worker_starts s ON s.run = e.run AND s.worker = e.worker AND s.time <= e.time;

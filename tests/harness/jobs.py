@@ -6,17 +6,18 @@ import os
 import signal
 import sys
 import time
+from multiprocessing.connection import Connection
 
 from harness.job import Job
+from harness.processes import become_worker
 from results.events import Ended, Entered, EventLog
-from results.plan import EVENTS_DIR
 from results.vocabulary import Outcome
 
 
-def behave(job: Job) -> None:
+def behave(job: Job, output: Connection) -> None:
     """Does with each case what the last word of its id says."""
-    os.setpgid(0, 0)
-    with EventLog(job.folder / EVENTS_DIR / f"{job.worker}.jsonl") as log:
+    become_worker(output)
+    with EventLog(job.log) as log:
         for case in job.cases:
             stage = case.stages[0]
             log.write(Entered(case=case.id, attempt=job.attempt, stage=stage))
@@ -42,14 +43,16 @@ def _act(what: str) -> None:
         raise RuntimeError("a worker that raises")
 
 
-def die_at_start(job: Job) -> None:
+def die_at_start(job: Job, output: Connection) -> None:
     """Ends before it has announced anything."""
+    become_worker(output)
     sys.exit("the device does not answer")
 
 
-def interrupt_parent(job: Job) -> None:
+def interrupt_parent(job: Job, output: Connection) -> None:
     """Presses Ctrl-C for the supervisor while the first case runs."""
-    with EventLog(job.folder / EVENTS_DIR / f"{job.worker}.jsonl") as log:
+    become_worker(output)
+    with EventLog(job.log) as log:
         log.write(Entered(case=job.cases[0].id, attempt=1, stage=job.cases[0].stages[0]))
     os.kill(job.models.seed, signal.SIGINT)
     time.sleep(600)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
 import pytest
 
-from harness import processes, running
+from harness import local, processes
+from harness.history import History
 from harness.job import Job, ModelSettings
 from harness.profiles import load_profile
 from harness.progress import Progress
-from harness.supervisor import Supervisor, batches
+from harness.schedule import batches
+from harness.supervisor import Supervisor
 from results.events import Ended, Event, RunEnded, WorkerEnded, read_log
 from results.plan import Case, Plan, make_plan
 from results.vocabulary import CaseKind, Fate, Outcome, RunState
@@ -28,14 +31,15 @@ def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     monkeypatch.setattr(processes, "PRELOADED", ())
 
     def run(
-        *names: str, job: Callable[[Job], None] = jobs.behave, **fields: object
+        *names: str, job: Callable[[Job, Connection], None] = jobs.behave, **fields: object
     ) -> tuple[RunState, list[Event]]:
-        monkeypatch.setattr(running, "run_job", job)
+        monkeypatch.setattr(local, "run_job", job)
         plan = plan_of(*names)
-        profile = load_profile("default", {"workers": 2, **fields}, tmp_path)
+        profile = load_profile("default", {"workers": 2, "attempts": 1, **fields}, tmp_path)
         models = ModelSettings(endpoint="", cache=tmp_path, max_bytes=0, seed=os.getpid())
         progress = Progress(plan.cases, stream=io.StringIO())
-        state = Supervisor(plan, tmp_path / "run", profile, models, {}, progress).run()
+        engine = local.LocalEngine(profile.worker_count, profile.limits)
+        state, _ = Supervisor(plan, tmp_path / "run", profile, models, {}, progress, engine).run()
         logs = sorted((tmp_path / "run" / "events").glob("*.jsonl"))
         return state, [record.event for log in logs for record in read_log(log)]
 
@@ -120,6 +124,7 @@ def test_models_go_first_and_each_alone() -> None:
         Case(id="model::a/c@0", kind=CaseKind.MODEL),
         *(Case(id=f"opinfo::f::c::{i}", kind=CaseKind.OPINFO) for i in range(5)),
     ]
-    grouped = batches(cases, 2)
+    rules = load_profile("default", {"batch": 2}).rules
+    grouped = batches(cases, rules, History())
     assert [len(batch) for batch in grouped] == [1, 1, 2, 2, 1]
     assert [case for batch in grouped for case in batch] == cases

@@ -50,10 +50,17 @@ struct OpRecord {
 // The record of an op, made at first sight. Records live for ever, so a reference may be kept.
 OpRecord& op_record(const std::string& name, Kind kind = Kind::Compute);
 
+// Whether calls are counted: on, unless it is to be measured what counting costs (benchmarks/device.py).
+extern std::atomic<bool> counting;
+
 // Times one kernel. Counts it in finish(), so that a kernel that throws is not counted.
 class KernelScope {
  public:
-  explicit KernelScope(OpRecord& record) : record_(record), start_(std::chrono::steady_clock::now()) {}
+  explicit KernelScope(OpRecord& record) : record_(record) {
+    if (counting.load(std::memory_order_relaxed)) {
+      start_ = std::chrono::steady_clock::now();
+    }
+  }
   void finish(c10::ScalarType dtype, Route route, uint64_t bytes);
 
  private:

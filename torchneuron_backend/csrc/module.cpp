@@ -69,6 +69,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   m.def("op_counters", &op_counters);
   m.def("reset_op_counters", &neuron::reset_counters);
+  m.def("count_ops", [](bool on) { neuron::counting.store(on); });
   m.def("start_op_trace", &neuron::start_trace);
   m.def("stop_op_trace", &neuron::stop_trace);
   m.def("take_op_trace", &neuron::take_trace);
