@@ -123,7 +123,7 @@ def _selection(child: argparse.ArgumentParser) -> None:
     )
     child.add_argument("--model-filter", metavar="GLOB", help="models whose id matches")
     child.add_argument("--test-filter", metavar="GLOB", help="test cases whose id matches")
-    child.add_argument("--suites", help="comma-separated: models, opinfo")
+    child.add_argument("--suites", help="comma-separated: models, opinfo, pytest")
     child.add_argument("--workers", type=_count, help="processes at a time; 0 is one a core")
     child.add_argument(
         "--set",

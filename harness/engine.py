@@ -13,7 +13,7 @@ from typing import Protocol
 from harness.job import Job
 from results.events import Ended, Record
 from results.plan import Case
-from results.vocabulary import Fate
+from results.vocabulary import Fate, Outcome
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,18 @@ class BatchEnd:
     entered_any: bool = True
     output_tail: str = ""
     peak_bytes: int = 0
+
+
+NOBODYS_FAULT = frozenset({Fate.INTERRUPTED, Fate.DISK_FULL, Fate.LOST})
+"""Fates for which the case that was running is not to blame; it runs again."""
+
+OUTCOME_OF = {
+    Fate.KILLED_AT_DEADLINE: Outcome.TIMED_OUT,
+    Fate.SILENT: Outcome.TIMED_OUT,
+    Fate.MEMORY_LIMIT: Outcome.OUT_OF_MEMORY,
+    Fate.OOM_KILLED: Outcome.OUT_OF_MEMORY,
+}
+"""What a fate makes of the case that was running; all others leave it ``crashed``."""
 
 
 class Batch(Protocol):

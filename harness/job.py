@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Job:
         compiler_cache: folder that compilers may keep artefacts in, of this and other runs.
         device: torch device type.
         threads: intra-op threads torch may use.
+        environment: variables that make test suites see the device.
     """
 
     worker: str
@@ -48,6 +50,7 @@ class Job:
     threads: int
     models: ModelSettings
     events: str = EVENTS_DIR
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def log(self) -> Path:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 
 import psutil
 
-from harness import process_tree, processes
-from harness.engine import Batch, BatchEnd
+from harness import process_tree, processes, pytest_sessions
+from harness.child import ChildProcess
+from harness.engine import NOBODYS_FAULT, OUTCOME_OF, Batch, BatchEnd
 from harness.job import Job, run_job
 from harness.limits import Excess, Limits, passed_deadline, passed_silence, passed_usage
 from harness.oom import OomWatch
@@ -18,7 +19,7 @@ from harness.output import Output
 from harness.tail import LogTail
 from results.events import Ended, Entered, Record
 from results.plan import OUTPUT_DIR, Case
-from results.vocabulary import Fate, Outcome, Stage
+from results.vocabulary import CaseKind, Fate, Outcome, Stage
 
 _USAGE_SECONDS = 0.5
 
@@ -36,10 +37,21 @@ class LocalEngine:
 
     def wait(self, batches: Sequence[Batch], seconds: float) -> None:
         """Return when a process has ended, or after ``seconds``."""
-        wait([b.process.sentinel for b in batches if isinstance(b, LocalBatch)], timeout=seconds)
+        sentinels = [b.process.sentinel for b in batches if isinstance(b, LocalBatch)]
+        wait([sentinel for sentinel in sentinels if sentinel >= 0], timeout=seconds)
 
     def close(self) -> None:
         """Nothing is held beyond the batches."""
+
+
+Process = ForkServerProcess | ChildProcess
+
+
+def _start(job: Job, output: Connection) -> Process:
+    """pytest is a program of its own; our own cases run in a process of the fork server."""
+    if job.cases[0].kind is CaseKind.PYTEST:
+        return pytest_sessions.start(job, output)
+    return processes.start(run_job, job, output)
 
 
 class LocalBatch:
@@ -57,7 +69,7 @@ class LocalBatch:
         self._excess: Excess | None = None
         self._oom = OomWatch()
         reader, writer = processes.context().Pipe(duplex=False)
-        self.process: ForkServerProcess = processes.start(run_job, job, writer)
+        self.process = _start(job, writer)
         writer.close()
         self._server = processes.server_pid()
         self._output = Output(reader, job.folder / OUTPUT_DIR / f"{job.worker}.log")
@@ -135,8 +147,9 @@ class LocalBatch:
         return passed_usage(self._limits, used.memory, used.processes)
 
     def _kill(self) -> None:
+        self.process.kill()  # it may not lead its session yet
         process_tree.kill(self.pid)
-        processes.kill_tree(self.process)
+        self.process.join()
 
     def _bury(self, *, stopped: bool) -> None:
         code = self.process.exitcode or 0
@@ -169,7 +182,7 @@ class LocalBatch:
         if self._excess is not None:
             return self._excess.fate
         if done:
-            return Fate.FINISHED if code == 0 else Fate.DIED_AFTER_SUCCESS
+            return Fate.FINISHED if code in self._good_codes else Fate.DIED_AFTER_SUCCESS
         if code == processes.DISK_FULL_EXIT:
             return Fate.DISK_FULL
         if code == processes.UNKNOWN_EXIT and not psutil.pid_exists(self._server):
@@ -177,8 +190,16 @@ class LocalBatch:
         if code == -9 and self._oom.killed():
             return Fate.OOM_KILLED
         if not self._entered_any:
-            return Fate.DIED_AT_START
+            collecting = self.job.cases[0].kind is CaseKind.PYTEST
+            return Fate.DIED_AT_COLLECTION if collecting else Fate.DIED_AT_START
         return Fate.SIGNALLED if code < 0 else Fate.EXITED
+
+    @property
+    def _good_codes(self) -> frozenset[int]:
+        """pytest's exit code also says how the tests came out, which is no matter of the process."""
+        if self.job.cases[0].kind is CaseKind.PYTEST:
+            return pytest_sessions.GOOD_CODES
+        return frozenset({0})
 
     def _charge(self, entered: Entered, fate: Fate, code: int) -> Ended:
         if self._excess is not None:
@@ -197,15 +218,3 @@ class LocalBatch:
             traceback=self._output.last_words(),
             facts={"worker": self.job.worker, "fate": fate.value},
         )
-
-
-NOBODYS_FAULT = frozenset({Fate.INTERRUPTED, Fate.DISK_FULL, Fate.LOST})
-"""Fates for which the case that was running is not to blame; it runs again."""
-
-OUTCOME_OF = {
-    Fate.KILLED_AT_DEADLINE: Outcome.TIMED_OUT,
-    Fate.SILENT: Outcome.TIMED_OUT,
-    Fate.MEMORY_LIMIT: Outcome.OUT_OF_MEMORY,
-    Fate.OOM_KILLED: Outcome.OUT_OF_MEMORY,
-}
-"""What a fate makes of the case that was running; all others leave it ``crashed``."""

@@ -14,7 +14,7 @@ from harness.history import history
 from harness.job import ModelSettings
 from harness.local import LocalEngine
 from harness.lock import sole_supervisor
-from harness.planning import new_run_id, plan_run
+from harness.planning import new_run_id, plan_run, suite_environment
 from harness.profiles import Profile, stored_profile
 from harness.progress import Progress
 from harness.supervisor import Supervisor
@@ -23,7 +23,7 @@ from results.ingest import ingest
 from results.layout import run_folders, run_path
 from results.plan import Plan, load_plan
 from results.store import open_store
-from results.vocabulary import RunState, Verdict
+from results.vocabulary import CaseKind, RunState, Verdict
 
 Say = Callable[[str], None]
 
@@ -152,6 +152,7 @@ def supervise(
             progress,
             LocalEngine(profile.worker_count, profile.limits),
             history(store, plan.device),
+            suite_environment(plan.device) if any(c.kind is CaseKind.PYTEST for c in plan.cases) else {},
         )
         try:
             state, reason = supervisor.run()

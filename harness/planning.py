@@ -10,7 +10,8 @@ from pathlib import Path
 
 from harness import processes
 from harness.errors import InfrastructureError, NothingCollectedError, UsageError
-from harness.profiles import MODELS, OPINFO, Profile
+from harness.profiles import MODELS, OPINFO, PYTEST, Profile
+from harness.pytest_sessions import Session, collect
 from model_zoo.catalog import CatalogEntry, snapshot
 from results.expectations import ExpectationError, declare, load_expectations
 from results.layout import run_path
@@ -39,7 +40,7 @@ def plan_run(profile: Profile, run: str, endpoint: str, say: Callable[[str], Non
         NothingCollectedError: the selection matched no case.
         UsageError: a selection or an expectation file is wrong.
     """
-    cases = [*_models(profile, endpoint), *_tests(profile)]
+    cases = [*_models(profile, endpoint), *_opinfo(profile), *_pytest(profile)]
     if not cases:
         raise NothingCollectedError(
             f"profile {profile.name!r} matched no case: model_filter is {profile.model_filter!r}, "
@@ -96,13 +97,36 @@ def _models(profile: Profile, endpoint: str) -> list[Case]:
     return [model_case(entry) for entry in chosen[:limit]]
 
 
-def _tests(profile: Profile) -> list[Case]:
+def _opinfo(profile: Profile) -> list[Case]:
     if OPINFO not in profile.suites:
         return []
     cases = processes.call(
         _list_opinfo, profile.opinfo_selection, profile.opinfo_dtypes, timeout=_LISTING_SECONDS
     )
     return [case for case in cases if fnmatchcase(case.id, profile.test_filter)]
+
+
+def _pytest(profile: Profile) -> list[Case]:
+    if PYTEST not in profile.suites:
+        return []
+    if not profile.pytest_paths:
+        raise UsageError("suite pytest needs pytest_paths, e.g. --set 'pytest_paths=[\"tests\"]'")
+    root = Path(profile.pytest_root or Path.cwd()).resolve()
+    session = Session(root, profile.device, suite_environment(profile.device))
+    return [
+        case for case in collect(profile.pytest_paths, session) if fnmatchcase(case.id, profile.test_filter)
+    ]
+
+
+def suite_environment(device: str) -> dict[str, str]:
+    """Variables that make PyTorch's suites see a device, asked of its adapter in a child."""
+    return dict(processes.call(_suite_environment, device))
+
+
+def _suite_environment(device: str) -> dict[str, str]:
+    from harness import devices
+
+    return dict(devices.get(device).environment())
 
 
 def _list_opinfo(selection: str, dtypes: tuple[str, ...]) -> list[Case]:

@@ -7,7 +7,6 @@ itself never imports torch, so a broken device cannot take it down.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -23,6 +22,7 @@ from typing import Any, TypeVar
 import psutil
 
 from harness.errors import HarnessError, InfrastructureError
+from suites.lifeline import die_with_parent
 
 PRELOADED = ("harness.preload",)
 
@@ -31,8 +31,6 @@ DISK_FULL_EXIT = 74
 
 UNKNOWN_EXIT = 255
 """What multiprocessing reports when the fork server died and took the worker's exit status with it."""
-
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 T = TypeVar("T")
 
@@ -116,18 +114,12 @@ def become_worker(output: Connection) -> None:
     with the fork server, which dies with the supervisor.
     """
     os.setsid()
-    _die_with_parent()
+    die_with_parent()
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
     output.close()
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to kill this process when its parent ends; other systems cannot be asked."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def server_pid() -> int:

@@ -21,7 +21,8 @@ USER_FILE = "harness.toml"
 EMBEDDED_HUB = "embedded"
 MODELS = "models"
 OPINFO = "opinfo"
-SUITES = (MODELS, OPINFO)
+PYTEST = "pytest"
+SUITES = (MODELS, OPINFO, PYTEST)
 
 _AT_LEAST_1 = ("batch", "batch_seconds", "attempts")
 
@@ -40,6 +41,8 @@ class Profile:
     suites: tuple[str, ...]
     opinfo_selection: str
     opinfo_dtypes: tuple[str, ...]
+    pytest_paths: tuple[str, ...]
+    pytest_root: str
     workers: int
     batch: int
     batch_seconds: int
@@ -94,7 +97,8 @@ class Profile:
     @property
     def selects_all(self) -> bool:
         """Whether nothing narrows what its suites and its hub offer."""
-        return (self.models, self.model_filter, self.test_filter) == (0, "*", "*") and self.suites == SUITES
+        everything = (self.models, self.model_filter, self.test_filter) == (0, "*", "*")
+        return everything and {MODELS, OPINFO} <= set(self.suites)
 
     def settings(self) -> dict[str, Any]:
         """The fields as plain values, for the plan."""

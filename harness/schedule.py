@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from harness.bisection import Bisection
-from harness.engine import BatchEnd
+from harness.engine import OUTCOME_OF, BatchEnd
 from harness.history import History
 from results.events import Disturbed, Ended, Event
 from results.plan import Case
-from results.vocabulary import CaseKind, Outcome, Stage, Verdict, verdict
+from results.vocabulary import CaseKind, Fate, Outcome, Stage, Verdict, verdict
 
 MAX_LOST = 3
 """Attempts that may end through no fault of the case before the harness gives it up."""
@@ -123,6 +123,8 @@ class Schedule:
         """Take in the end of a task's process; returns what is to be recorded of it."""
         if task.bisection is not None:
             return self._over_experiment(task.bisection)
+        if not end.entered_any and task.cases[0].kind is CaseKind.PYTEST and end.fate is not Fate.INTERRUPTED:
+            return self._over_collection(task, end)
         if end.remaining:
             self._first.appendleft(Task(cases=end.remaining, attempt=task.attempt))
         if end.interrupted is None:
@@ -133,6 +135,17 @@ class Schedule:
             self.rerun(case, task.attempt + 1)
             return []
         return [given_up(case, task.attempt, Stage(end.stage), self._lost[case.id])]
+
+    def _over_collection(self, task: Task, end: BatchEnd) -> list[Event]:
+        """pytest ended before the first test: halve the batch until it is known with whose file it does."""
+        if len(task.cases) == 1:
+            event = died_at_collection(task.cases[0], task.attempt, end)
+            self.took(task, event)
+            return [event]
+        middle = len(task.cases) // 2
+        for half in (task.cases[middle:], task.cases[:middle]):
+            self._first.appendleft(Task(cases=half, attempt=task.attempt))
+        return []
 
     def _over_experiment(self, bisection: Bisection) -> list[Event]:
         bisection.learn(self._verdict_of_experiment.pop(id(bisection), False))
@@ -158,6 +171,21 @@ def given_up(case: Case, attempt: int, stage: Stage, times: int) -> Ended:
         outcome=Outcome.INFRA_ERROR,
         seconds=0.0,
         message=f"given up: {times} times its process was lost or cut short, through no fault of its own",
+    )
+
+
+def died_at_collection(case: Case, attempt: int, end: BatchEnd) -> Ended:
+    """The end of a test whose file ends pytest while it is collected."""
+    how = f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}"
+    return Ended(
+        case=case.id,
+        attempt=attempt,
+        stage=Stage.TEST,
+        outcome=OUTCOME_OF.get(end.fate, Outcome.CRASHED),
+        seconds=0.0,
+        message=f"pytest ended while it collected the file of this test: {end.fate.value}, {how}",
+        traceback=end.output_tail,
+        facts={"fate": end.fate.value},
     )
 
 

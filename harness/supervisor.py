@@ -36,7 +36,7 @@ from results.events import (
 )
 from results.layout import CACHE_DIR
 from results.plan import EVENTS_DIR, EXPERIMENTS_DIR, Plan
-from results.vocabulary import Fate, RunState
+from results.vocabulary import CaseKind, Fate, RunState
 
 SUPERVISOR_LOG = "supervisor"
 MAX_START_DEATHS = 3
@@ -60,6 +60,7 @@ class Supervisor:
         progress: Progress,
         engine: Engine,
         history: History | None = None,
+        suite_environment: Mapping[str, str] | None = None,
     ) -> None:
         """Take what a run is made of; ``folder`` is the run's, in a store, and holds its plan."""
         self._plan = plan
@@ -70,6 +71,7 @@ class Supervisor:
         self._progress = progress
         self._engine = engine
         self._history = history or History()
+        self._suite_environment = suite_environment or {}
         self._running: list[tuple[Task, Batch]] = []
         self._start_deaths = 0
         self._last_words = ""
@@ -154,6 +156,7 @@ class Supervisor:
                 attempt=task.attempt,
                 threads=1,
                 models=self._models,
+                environment=self._suite_environment,
             )
             self._started += 1
             try:
@@ -187,7 +190,7 @@ class Supervisor:
         """Record how a batch ended, what that means for its case, and queue what it left."""
         if end.entered_any:
             self._start_deaths = 0
-        elif end.fate not in (Fate.FINISHED, Fate.INTERRUPTED):
+        elif end.fate not in (Fate.FINISHED, Fate.INTERRUPTED) and job.cases[0].kind is not CaseKind.PYTEST:
             self._start_deaths += 1
             self._last_words = end.output_tail
         if end.charged is not None:

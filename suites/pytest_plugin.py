@@ -21,6 +21,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options; they do nothing unless ``--harness-log`` is given."""
     group = parser.getgroup("harness", "recording into a harness run")
     group.addoption("--harness-log", metavar="DIR", help="record this run into DIR (made if it is missing)")
+    group.addoption("--harness-collect", metavar="FILE", help="write what was collected into FILE, as JSON")
+    group.addoption("--harness-job", metavar="FILE", help="run the tests of a supervised run's batch")
     group.addoption(
         "--harness-device",
         metavar="NAME",
@@ -37,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the recorders that this process needs."""
+    _serve_a_run(config)
     option = config.getoption("--harness-log")
     if not option or config.option.collectonly:
         return
@@ -54,6 +57,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Controller(folder, naming, config), "harness-controller")
     # Collects and runs tests only where there are no xdist workers to do it; silent otherwise.
     config.pluginmanager.register(Runner(folder, "main", naming), "harness-runner")
+
+
+def _serve_a_run(config: pytest.Config) -> None:
+    """Register what the harness itself asks for when it plans a run and when it runs a batch."""
+    collect, job = config.getoption("--harness-collect"), config.getoption("--harness-job")
+    if not collect and not job:
+        return
+    from suites.recording.collecting import Collecting
+    from suites.recording.names import Naming
+    from suites.recording.supervised import Supervised
+
+    naming = _naming(config, Naming)
+    if collect:
+        config.pluginmanager.register(Collecting(Path(collect), naming), "harness-collecting")
+    if job:
+        config.pluginmanager.register(Supervised(Path(job), naming), "harness-supervised")
 
 
 @pytest.hookimpl(optionalhook=True)

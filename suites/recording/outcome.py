@@ -129,7 +129,9 @@ def middle_out(text: str) -> str:
     return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
 
 
-def collection_ended(case: str, reports: Sequence[pytest.CollectReport], root: Path) -> Ended:
+def collection_ended(
+    case: str, reports: Sequence[pytest.CollectReport], root: Path, attempt: int = 1
+) -> Ended:
     """The event for a file or class that was skipped or failed while it was collected."""
     report = next((report for report in reports if report.failed), reports[0])
     if report.skipped:
@@ -143,7 +145,7 @@ def collection_ended(case: str, reports: Sequence[pytest.CollectReport], root: P
         outcome, message, trace = Outcome.COLLECTION_ERROR, last.removeprefix("E ").strip(), middle_out(text)
     return Ended(
         case=case,
-        attempt=1,
+        attempt=attempt,
         stage=Stage.TEST,
         outcome=outcome,
         seconds=0.0,

@@ -39,10 +39,9 @@ class Runner:
 
         A test that does not return (a crash, an interrupt) has an ``Entered`` and no ``Ended``.
         """
-        log, case = self._open(), self._ids[item.nodeid]
-        self._attempts[case] += 1
-        self._current = TestRecord(case, self._attempts[case], item.config.rootpath)
-        log.write(Entered(case=case, attempt=self._attempts[case], stage=Stage.TEST))
+        log = self._open()
+        self._current = self._record(item)
+        log.write(Entered(case=self._current.case, attempt=self._current.attempt, stage=Stage.TEST))
         try:
             result = yield
             log.write(self._current.ended())
@@ -66,6 +65,11 @@ class Runner:
         """Close the log."""
         if self._log:
             self._log.close()
+
+    def _record(self, item: pytest.Item) -> TestRecord:
+        case = self._ids[item.nodeid]
+        self._attempts[case] += 1
+        return TestRecord(case, self._attempts[case], item.config.rootpath)
 
     def _open(self) -> EventLog:
         if self._log is None:

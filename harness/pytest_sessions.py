@@ -1,0 +1,144 @@
+"""pytest in a supervised run: collected once, for the plan, and run in batches by child processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from harness.child import ChildProcess
+from harness.errors import InfrastructureError, UsageError
+from harness.job import Job
+from harness.processes import describe_exit
+from results.plan import Case
+from results.vocabulary import CaseKind
+from suites.recording.names import DEFAULT_SUITE, Naming
+
+JOBS_DIR = "jobs"
+_COLLECT_SECONDS = 1800
+_LAST_LINES = 5
+_USAGE_ERROR = 4
+GOOD_CODES = frozenset({0, 1, 2, 5})
+"""Exit codes of a session that came to its end: tests passed, some failed, a file could not be collected,
+no test was left (``pytest.ExitCode``; pytest itself is not imported here).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """How pytest is called for a device.
+
+    Attributes:
+        root: folder it runs in.
+        device: torch device type under test.
+        environment: variables that make suites see the device.
+    """
+
+    root: Path
+    device: str
+    environment: Mapping[str, str]
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line: output for a log, nothing kept in the tree under test.
+
+        Values stand in one word with their option: pytest looks for its root in every word that is a path.
+        """
+        plain = ("-q", "-p", "no:cacheprovider", "--color=no", f"--harness-device={self.device}")
+        return [sys.executable, "-m", "pytest", *plain, *arguments]
+
+
+def collect(paths: Sequence[str], session: Session) -> list[Case]:
+    """The cases that pytest collects from some paths below the session's root.
+
+    Where pytest dies, it collects file by file; a file at which it dies is one case, which runs (and
+    dies) as any other does.
+
+    Raises:
+        UsageError: a path does not exist, or pytest refuses the paths.
+        InfrastructureError: pytest does not come to an end.
+    """
+    missing = [path for path in paths if not (session.root / path.partition("::")[0]).exists()]
+    if missing:
+        raise UsageError(f"pytest_paths: {session.root / missing[0]} does not exist")
+    try:
+        return _collected(paths, session)
+    except _DiedError:
+        files = sorted({file for path in paths for file in _files(path, session.root)})
+        if [*paths] == files:
+            (file,) = files
+            return [
+                _case({"id": _naming(session).collection(file), "nodeid": file, "collection": True}, session)
+            ]
+        return [case for file in files for case in collect([file], session)]
+
+
+class _DiedError(Exception):
+    """pytest died in a collection."""
+
+
+def _collected(paths: Sequence[str], session: Session) -> list[Case]:
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "collected.json"
+        try:
+            done = subprocess.run(
+                session.command("--collect-only", f"--harness-collect={found}", *paths),
+                cwd=session.root,
+                env={**os.environ, **session.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=_COLLECT_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise InfrastructureError(
+                f"pytest did not finish collecting {', '.join(paths)} within {_COLLECT_SECONDS} s"
+            ) from None
+        if done.returncode == _USAGE_ERROR:
+            words = done.stdout.decode("utf-8", "replace").split("\n")[-_LAST_LINES:]
+            raise UsageError(f"pytest refuses to collect {', '.join(paths)}: {' '.join(words).strip()}")
+        if not found.exists():
+            raise _DiedError(describe_exit(done.returncode))
+        rows: list[dict[str, Any]] = json.loads(found.read_text())["cases"]
+        return [_case(row, session) for row in rows]
+
+
+def _case(row: Mapping[str, Any], session: Session) -> Case:
+    spec = {"nodeid": row["nodeid"], "collection": row["collection"], "root": str(session.root)}
+    return Case(id=row["id"], kind=CaseKind.PYTEST, spec=spec)
+
+
+def _naming(session: Session) -> Naming:
+    return Naming(DEFAULT_SUITE, session.device)
+
+
+def _files(path: str, root: Path) -> list[str]:
+    """The test files that pytest's default patterns find below a path."""
+    place = root / path.partition("::")[0]
+    if place.is_file():
+        return [path.partition("::")[0]]
+    names = [*place.rglob("test_*.py"), *place.rglob("*_test.py")]
+    return [name.relative_to(root).as_posix() for name in names]
+
+
+def start(job: Job, output: Connection) -> ChildProcess:
+    """Start pytest on a job's tests; they are read from a file beside the run's logs."""
+    session = Session(Path(job.cases[0].spec["root"]), job.device, job.environment)
+    path = job.folder / JOBS_DIR / f"{job.worker}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {"id": case.id, "nodeid": case.spec["nodeid"], "collection": case.spec["collection"]}
+        for case in job.cases
+    ]
+    path.write_text(json.dumps({"log": str(job.log), "attempt": job.attempt, "cases": rows}))
+    files = dict.fromkeys(str(case.spec["nodeid"]).partition("::")[0] for case in job.cases)
+    command = session.command(
+        "-p", "no:xdist", "--continue-on-collection-errors", f"--harness-job={path}", *files
+    )
+    return ChildProcess(command, output, session.environment, session.root)
