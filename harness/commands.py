@@ -64,7 +64,7 @@ def plan(options: argparse.Namespace) -> int:
 
     profile = profile_of(options)
     store = options.store.resolve()
-    with hub.serve(profile.hub, store) as endpoint:
+    with hub.serve_for(profile, store) as endpoint:
         planned = plan_run(profile, new_run_id(store, profile.device), endpoint, _say(quiet=False))
     _print_table(_plan_rows(planned), options.format)
     return ExitCode.OK

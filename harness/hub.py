@@ -9,11 +9,25 @@ from pathlib import Path
 from harness import processes
 from harness.errors import InfrastructureError, UsageError
 from harness.job import ModelSettings
-from harness.profiles import EMBEDDED_HUB, Profile
+from harness.profiles import EMBEDDED_HUB, MODELS, Profile
 from model_zoo.mirror import MirrorServer
 from results.layout import CACHE_DIR
 
 _BUILD_SECONDS = 900
+
+
+@contextlib.contextmanager
+def serve_for(profile: Profile, store: Path) -> Iterator[str]:
+    """Give the URL of a profile's hub, ``""`` where the profile runs no model and so needs none.
+
+    Raises:
+        UsageError: the hub is neither ``embedded`` nor a URL.
+    """
+    if MODELS not in profile.suites:
+        yield ""
+        return
+    with serve(profile.hub, store) as endpoint:
+        yield endpoint
 
 
 @contextlib.contextmanager

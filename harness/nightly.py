@@ -73,7 +73,7 @@ def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool
     store = store.resolve()
     say("loading torch and transformers into the fork server")
     description = usable_device(profile.device)
-    with hub.serve(profile.hub, store) as endpoint:
+    with hub.serve_for(profile, store) as endpoint:
         plan = plan_run(profile, new_run_id(store, profile.device), endpoint, say)
         say(
             f"run {plan.run}: {len(plan.cases)} cases planned on {description.count} {profile.device} devices"
@@ -108,7 +108,7 @@ def resume(run: str, store: Path, *, say: Say = lambda _: None, quiet: bool = Tr
     profile = stored_profile(plan.settings)
     say("loading torch and transformers into the fork server")
     description = usable_device(plan.device)
-    with hub.serve(profile.hub, store) as endpoint:
+    with hub.serve_for(profile, store) as endpoint:
         models = hub.model_settings(profile, endpoint, store)
         return supervise(plan, description, profile, store, models, quiet=quiet)
 
