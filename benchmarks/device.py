@@ -5,10 +5,11 @@
 eager     a training step (forward, backward, AdamW with foreach) of a tiny and of a BERT-base-sized model,
           `neuron` / `cpu`.
 counting  the same step on `neuron`, with operator calls counted / not counted.
-compiled  forward and backward of the tiny model, compiled for `neuron` and by inductor for the CPU, / eager CPU.
+compiled  forward and backward of the tiny model, compiled for `neuron` and by inductor for the CPU,
+          / eager CPU.
 start     time to the first compiled step of the tiny model, from nothing and from the artefact cache, in
           processes of their own.
-dispatch  microseconds of one small addition: CPU, `neuron`, and `neuron` under a counting `TorchDispatchMode`.
+dispatch  microseconds of one small addition: CPU, `neuron`, `neuron` under a counting `TorchDispatchMode`.
 
 What is compared alternates step by step, so noise of the machine falls on both sides; printed are the medians
 and the median of the ratios of neighbours, with its quartiles.
