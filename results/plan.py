@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -94,23 +95,32 @@ class Plan:
     @property
     def hash(self) -> str:
         """SHA-256 over device and cases: equal for two runs that did the same work."""
-        body = [self.device, [_case_json(case) for case in self.cases]]
-        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        digest = hashlib.sha256(f"[{json.dumps(self.device)}, [".encode())
+        for index, case in enumerate(self.cases):  # one by one: there may be hundreds of thousands
+            separator = ", " if index else ""
+            digest.update((separator + json.dumps(_case_json(case), sort_keys=True)).encode())
+        digest.update(b"]]")
+        return digest.hexdigest()
 
     def save(self, folder: Path) -> None:
         """Write ``plan.json`` into a run's folder, whole or not at all."""
         folder.mkdir(parents=True, exist_ok=True)
-        body = {
+        head = {
             "version": PLAN_VERSION,
             "run": self.run,
             "device": self.device,
             "profile": self.profile,
             "settings": dict(self.settings),
             "hash": self.hash,
-            "cases": [_case_json(case) for case in self.cases],
         }
         temporary = folder / f"{PLAN_FILE}.tmp"
-        temporary.write_text(json.dumps(body, indent=1))
+        with temporary.open("w") as file:
+            file.write(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "cases": [')
+            for index, case in enumerate(self.cases):
+                file.write(("," if index else "") + "\n  " + json.dumps(_case_json(case)))
+            file.write("\n ]\n}\n")
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(folder / PLAN_FILE)
 
 
