@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
@@ -10,6 +12,7 @@ from multiprocessing.context import ForkServerProcess
 import psutil
 
 from harness import process_tree, processes, pytest_sessions
+from harness.cgroup import WorkerGroup, groups
 from harness.child import ChildProcess
 from harness.engine import NOBODYS_FAULT, OUTCOME_OF, Batch, BatchEnd
 from harness.job import Job, run_job
@@ -30,10 +33,12 @@ class LocalEngine:
     def __init__(self, workers: int, limits: Limits) -> None:
         self.slots = workers
         self._limits = limits
+        self._groups = groups() if limits.memory else None
 
     def start(self, job: Job) -> Batch:
         """Start a job in a fresh process of the fork server."""
-        return LocalBatch(job, self._limits)
+        group = self._groups.worker(job.worker, self._limits.memory) if self._groups else None
+        return LocalBatch(job, self._limits, group)
 
     def wait(self, batches: Sequence[Batch], seconds: float) -> None:
         """Return when a process has ended, or after ``seconds``."""
@@ -57,8 +62,9 @@ def _start(job: Job, output: Connection) -> Process:
 class LocalBatch:
     """A batch in a process of this machine. Times are this process's own monotonic clock."""
 
-    def __init__(self, job: Job, limits: Limits) -> None:
+    def __init__(self, job: Job, limits: Limits, group: WorkerGroup | None = None) -> None:
         self.job = job
+        self._group = group
         self.end: BatchEnd | None = None
         self._limits = limits
         self._entered: Entered | None = None
@@ -72,6 +78,9 @@ class LocalBatch:
         self.process = _start(job, writer)
         writer.close()
         self._server = processes.server_pid()
+        if group is not None:
+            with contextlib.suppress(OSError):  # it is gone already
+                group.take(self.process.pid or 0)
         self._output = Output(reader, job.folder / OUTPUT_DIR / f"{job.worker}.log")
         self._since = self._looked = time.monotonic()
 
@@ -154,6 +163,11 @@ class LocalBatch:
     def _bury(self, *, stopped: bool) -> None:
         code = self.process.exitcode or 0
         process_tree.kill(self.pid)  # what it left behind
+        if self._group is not None:
+            self._peak = max(self._peak, self._group.peak)
+            if code == -signal.SIGKILL and self._excess is None and self._group.oom_killed():
+                self._excess = passed_usage(self._limits, max(self._peak, self._limits.memory + 1), 0)
+            self._group.close()
         self._output.close()
         fate = Fate.INTERRUPTED if stopped else self._fate(code)
         entered = self._entered
@@ -187,7 +201,7 @@ class LocalBatch:
             return Fate.DISK_FULL
         if code == processes.UNKNOWN_EXIT and not psutil.pid_exists(self._server):
             return Fate.LOST
-        if code == -9 and self._oom.killed():
+        if code == -signal.SIGKILL and self._oom.killed():
             return Fate.OOM_KILLED
         if not self._entered_any:
             collecting = self.job.cases[0].kind is CaseKind.PYTEST
