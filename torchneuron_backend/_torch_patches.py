@@ -76,10 +76,9 @@ def _byteswap(original: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(original)
     def byteswap(self: torch.UntypedStorage, dtype: torch.dtype) -> None:
-        if self.device.type != _NAME:
-            return original(self, dtype)
-        host = self.cpu()
+        host = self if self.device.type != _NAME else self.cpu()
         original(host, dtype)
-        self.copy_(host)
+        if host is not self:
+            self.copy_(host)
 
     return byteswap

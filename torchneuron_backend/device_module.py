@@ -9,6 +9,9 @@ from typing import Any
 import torch
 
 from torchneuron_backend import _C
+from torchneuron_backend.observe import clear_op_tracking as clear_op_tracking
+from torchneuron_backend.observe import get_executed_ops as get_executed_ops
+from torchneuron_backend.observe import get_fallback_ops as get_fallback_ops
 
 _NAME = "neuron"
 DeviceLike = torch.device | int | str | None
@@ -147,7 +150,7 @@ def is_bf16_supported() -> bool:
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether one device can copy from the other: any two can. Raises RuntimeError when there is none such."""
+    """Whether one device can copy from the other: any two can. Raises RuntimeError for one that is missing."""
     get_device_properties(peer_device)
     get_device_properties(device)
     return _index(device) != _index(peer_device)

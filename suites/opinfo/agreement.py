@@ -75,9 +75,8 @@ def _forward(op: str, dtype: str, device: str) -> Agreement:
         call = place(call_of(sample), where, op, load_traits())
         seed_everything(seed, where)
         result = info.op(*call.args, **call.kwargs)
-        # What it wrote into its arguments is a result too; those it wants on the host stay there.
-        written = [tensor for tensor in call.tensors() if tensor.device.type == where]
-        return [result, written]
+        # What it wrote into its arguments is a result too; some it wants on the host, even here.
+        return [result, [tensor.to(where) for tensor in call.tensors()]]
 
     return _all_samples(lambda: chosen_samples(info, dtype_of(dtype), seed), run, op, device)
 
@@ -99,7 +98,9 @@ def _backward(op: str, dtype: str, device: str) -> Agreement:
         cotangents = [torch.randn(out.shape, dtype=out.dtype).to(out.device) for out in outputs]
         return list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
 
-    return _all_samples(lambda: chosen_samples(info, dtype_of(dtype), seed, requires_grad=True), run, op, device)
+    return _all_samples(
+        lambda: chosen_samples(info, dtype_of(dtype), seed, requires_grad=True), run, op, device
+    )
 
 
 class _NothingToDifferentiate(Exception):
@@ -150,7 +151,9 @@ def _one_sample(
     exact = compare(actual, expected, lambda _: EXACT, device=device)
     if exact.outcome is not Outcome.FAILED_NUMERIC:
         return Verdict.EQUAL, ""
-    close = compare(actual, expected, lambda dtype: _tolerance(op, dtype), device=device, scalar_dtype="float32")
+    close = compare(
+        actual, expected, lambda dtype: _tolerance(op, dtype), device=device, scalar_dtype="float32"
+    )
     if close.outcome is not Outcome.FAILED_NUMERIC:
         return Verdict.CLOSE, exact.message
     return Verdict.DIFFERS, close.message

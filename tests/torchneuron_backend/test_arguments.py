@@ -71,10 +71,20 @@ MIXED: dict[str, Callable[[], object]] = {
     "cat": lambda: torch.cat([ones(), torch.ones(3)]),
     "linear": lambda: torch.nn.functional.linear(torch.ones(2, 3, device=DEVICE), torch.ones(3, 3)),
     "embedding": lambda: torch.nn.functional.embedding(torch.tensor([0]), torch.ones(3, 3, device=DEVICE)),
-    "a foreach list of both": lambda: torch._foreach_add_([ones(), torch.ones(3)], [ones(), torch.ones(3, device="neuron")]),
+    "a foreach list of both": lambda: torch._foreach_add_(
+        [ones(), torch.ones(3)], [ones(), torch.ones(3, device="neuron")]
+    ),
     "a fused step": lambda: torch._fused_sgd_(
-        [ones()], [torch.ones(3)], [], weight_decay=0.0, momentum=0.0, lr=0.1, dampening=0.0, nesterov=False,
-        maximize=False, is_first_step=True
+        [ones()],
+        [torch.ones(3)],
+        [],
+        weight_decay=0.0,
+        momentum=0.0,
+        lr=0.1,
+        dampening=0.0,
+        nesterov=False,
+        maximize=False,
+        is_first_step=True,
     ),
 }
 
@@ -110,9 +120,13 @@ def resized(call: Callable[[torch.Tensor], object], out: torch.Tensor) -> tuple[
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["native", "fallback"])
 def test_out_is_resized_with_torch_s_warning(dtype: torch.dtype) -> None:
     source = torch.ones(3, dtype=dtype, device=DEVICE)
-    fits, messages = resized(lambda out: torch.add(source, 1, out=out), torch.empty(3, dtype=dtype, device=DEVICE))
+    fits, messages = resized(
+        lambda out: torch.add(source, 1, out=out), torch.empty(3, dtype=dtype, device=DEVICE)
+    )
     assert (fits, messages) == ([2, 2, 2], [])
-    empty, messages = resized(lambda out: torch.add(source, 1, out=out), torch.empty(0, dtype=dtype, device=DEVICE))
+    empty, messages = resized(
+        lambda out: torch.add(source, 1, out=out), torch.empty(0, dtype=dtype, device=DEVICE)
+    )
     assert (empty, messages) == ([2, 2, 2], [])
     for size in (1, 5):
         got, messages = resized(
@@ -136,7 +150,9 @@ def test_out_may_be_a_view_of_anything(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["native", "fallback"])
 def test_in_place_errors_are_torch_s(dtype: torch.dtype) -> None:
     tensor = torch.ones(3, dtype=dtype, device=DEVICE)
-    with pytest.raises(RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[2, 3\]"):
+    with pytest.raises(
+        RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[2, 3\]"
+    ):
         tensor.add_(torch.ones(2, 3, dtype=dtype, device=DEVICE))
     with pytest.raises(RuntimeError, match="can't be cast to the desired output type Int"):
         torch.add(tensor, 1.5, out=torch.empty(3, dtype=torch.int32, device=DEVICE))
@@ -196,7 +212,9 @@ def test_an_empty_tensor_has_no_memory_and_a_device() -> None:
     assert (empty.data_ptr(), empty.untyped_storage().nbytes()) == (0, 0)
     assert empty.untyped_storage().device == torch.device("neuron:1")
     assert empty.resize_(2).fill_(1).tolist() == [1, 1]
-    with pytest.raises(RuntimeError, match="Expected reduction dim to be specified for input.numel\\(\\) == 0"):
+    with pytest.raises(
+        RuntimeError, match=r"Expected reduction dim to be specified for input\.numel\(\) == 0"
+    ):
         torch.empty(0, device=DEVICE).max()
 
 
@@ -217,7 +235,11 @@ def test_memory_formats_are_kept(memory_format: torch.memory_format) -> None:
 def test_a_copy_between_devices_keeps_geometry_and_converts() -> None:
     source = torch.arange(6.0, device="neuron:0").view(2, 3).t()
     there = source.to("neuron:1")
-    assert (there.device, there.stride(), there.tolist()) == (torch.device("neuron:1"), (1, 3), source.tolist())
+    assert (there.device, there.stride(), there.tolist()) == (
+        torch.device("neuron:1"),
+        (1, 3),
+        source.tolist(),
+    )
     whole = torch.empty(3, 2, dtype=torch.int32, device="neuron:1").copy_(source)
     assert whole.tolist() == [[0, 3], [1, 4], [2, 5]]
     assert source.to("neuron:0") is source

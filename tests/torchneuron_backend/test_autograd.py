@@ -77,7 +77,9 @@ def test_a_gradient_accumulates_in_place_and_on_its_device() -> None:
         (x * 2).sum().backward()
     assert x.grad is not None
     assert (x.grad.device, x.grad.tolist()) == (torch.device("neuron:1"), [6, 6])
-    with pytest.raises(RuntimeError, match="gradient with device type 'cpu' to a tensor with device type 'neuron'"):
+    with pytest.raises(
+        RuntimeError, match="gradient with device type 'cpu' to a tensor with device type 'neuron'"
+    ):
         x.grad = torch.ones(2)
 
 
@@ -95,9 +97,12 @@ def test_saved_tensors_can_be_kept_on_the_host() -> None:
 
 def test_anomaly_mode_names_the_function() -> None:
     x = torch.zeros(2, device=DEVICE, requires_grad=True)
-    with pytest.raises(RuntimeError, match="Function 'SqrtBackward0' returned nan values"), pytest.warns(UserWarning):
-        with torch.autograd.detect_anomaly():
-            (x.sqrt() * 0).sum().backward()
+    with (
+        pytest.raises(RuntimeError, match="Function 'SqrtBackward0' returned nan values"),
+        pytest.warns(UserWarning, match="Error detected in SqrtBackward0"),
+        torch.autograd.detect_anomaly(),
+    ):
+        (x.sqrt() * 0).sum().backward()
 
 
 def test_an_error_in_backward_reaches_the_caller() -> None:

@@ -9,20 +9,60 @@ import torch
 from torch import nn
 
 # What code written for "any accelerator" calls through torch.get_device_module().
-DEVICE_MODULE = (
-    "Event Stream can_device_access_peer current_device current_stream default_generators default_stream device "
-    "device_count device_of empty_cache get_amp_supported_dtype get_device_capability get_device_name "
-    "get_device_properties get_rng_state get_rng_state_all init initial_seed is_available is_bf16_supported "
-    "is_initialized manual_seed manual_seed_all max_memory_allocated max_memory_reserved mem_get_info "
-    "memory_allocated memory_reserved memory_stats reset_accumulated_memory_stats reset_peak_memory_stats seed "
-    "seed_all set_device set_rng_state set_rng_state_all set_stream stream synchronize"
-).split()
+DEVICE_MODULE = [
+    "Event",
+    "Stream",
+    "can_device_access_peer",
+    "current_device",
+    "current_stream",
+    "default_generators",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_amp_supported_dtype",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_stream",
+    "stream",
+    "synchronize",
+]
 
 
 def test_the_module_has_the_names_that_others_have() -> None:
     assert torch.get_device_module() is torch.get_device_module("neuron") is torch.neuron
     assert [name for name in DEVICE_MODULE if not hasattr(torch.neuron, name)] == []
     assert [name for name in DEVICE_MODULE if not (getattr(torch.neuron, name).__doc__ or "").strip()] == []
+
+
+def test_the_real_device_s_op_tracking_is_there_too() -> None:
+    torch.neuron.clear_op_tracking()
+    torch.ones(2, dtype=torch.float64, device="neuron").sinh()
+    assert "aten::sinh" in torch.neuron.get_fallback_ops() <= torch.neuron.get_executed_ops()
 
 
 def test_peers() -> None:
@@ -105,8 +145,8 @@ def test_torch_s_enumerations_have_an_alias() -> None:
     from torch._C._autograd import DeviceType
     from torch._C._profiler import ProfilerActivity
 
-    assert DeviceType.NEURON == DeviceType.PrivateUse1
-    assert ProfilerActivity.NEURON == ProfilerActivity.PrivateUse1
+    assert DeviceType.PrivateUse1 == DeviceType.NEURON
+    assert ProfilerActivity.PrivateUse1 == ProfilerActivity.NEURON
 
 
 def test_it_can_be_the_default_device() -> None:

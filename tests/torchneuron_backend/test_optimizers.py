@@ -1,4 +1,4 @@
-"""Every optimizer of torch takes the same steps on the device as on the CPU, in each of its implementations."""
+"""Every optimizer of torch takes the CPU's steps on the device, in each of its implementations."""
 
 import inspect
 from collections.abc import Iterator

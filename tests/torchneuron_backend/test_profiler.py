@@ -141,11 +141,13 @@ def test_the_profiler_without_kineto_times_device_work_by_events(capfd: pytest.C
 
 @pytest.mark.parametrize("use_kineto", [True, False])
 def test_an_error_inside_ends_the_profile_and_leaves_the_profiler_usable(use_kineto: bool) -> None:
-    for _ in range(2):
-        with (
-            pytest.raises(ValueError, match="inside"),
-            torch.autograd.profiler.profile(use_device="neuron", use_kineto=use_kineto) as recorded,
-        ):
+    def fail(profiler: torch.autograd.profiler.profile) -> None:
+        with profiler:
             torch.ones(2, device="neuron").add(1)
             raise ValueError("inside")
+
+    for _ in range(2):
+        recorded = torch.autograd.profiler.profile(use_device="neuron", use_kineto=use_kineto)
+        with pytest.raises(ValueError, match="inside"):
+            fail(recorded)
         assert "aten::add" in {event.name for event in recorded.function_events}

@@ -12,9 +12,7 @@ OUTSIDE = "neuron: host code touched device memory outside device work, at 0x"
 
 
 def protected(code: str, **environment: str) -> tuple[int, str, str]:
-    done = run_python(
-        f"import torch, os\n{PEEK}{code}", **{"TORCHNEURON_PROTECT": "1", **environment}
-    )
+    done = run_python(f"import torch, os\n{PEEK}{code}", **{"TORCHNEURON_PROTECT": "1", **environment})
     return done.returncode, done.stdout, done.stderr
 
 
@@ -24,7 +22,7 @@ WAYS_TO_DEVICE_MEMORY = {
     "result of a native kernel": "torch.ones(4, device='neuron') + 1",
     "result of a fallback": "torch.ones(4, dtype=torch.float64, device='neuron').sinh()",
     "result of a list": "torch._foreach_add([torch.ones(4, device='neuron')], 1)[0]",
-    "resized by a kernel": "torch.add(torch.ones(4, device='neuron'), 1, out=torch.empty(0, device='neuron'))",
+    "resized by a kernel": "torch.neg(torch.ones(4, device='neuron'), out=torch.empty(0, device='neuron'))",
     "resized": "torch.ones(1, device='neuron').resize_(4)",
     "a view": "torch.ones(9, device='neuron')[3:]",
     "adopted": "torchneuron_backend.memory.adopt(torch.ones(4))",
@@ -34,7 +32,12 @@ WAYS_TO_DEVICE_MEMORY = {
 
 @pytest.mark.parametrize("make", WAYS_TO_DEVICE_MEMORY.values(), ids=WAYS_TO_DEVICE_MEMORY)
 def test_the_host_cannot_read_device_memory(make: str) -> None:
-    code = f"import torchneuron_backend.memory\nx = {make}\nprint(x.cpu().numel(), flush=True)\npeek(x.data_ptr())"
+    code = f"""
+import torchneuron_backend.memory
+x = {make}
+print(x.cpu().numel(), flush=True)
+peek(x.data_ptr())
+"""
     returncode, output, errors = protected(code)
     assert output.strip() != "", errors
     assert (returncode, OUTSIDE in errors) == (DEAD, True), errors
@@ -58,7 +61,7 @@ def test_a_fault_elsewhere_is_left_to_whoever_handled_it_before() -> None:
     assert returncode == DEAD
     assert "neuron:" not in errors
     returncode, _, errors = protected(
-        "import faulthandler; faulthandler.enable(); peek(torch.ones(1, device='neuron').data_ptr())"
+        "import faulthandler; faulthandler.enable(); x = torch.ones(1, device='neuron'); peek(x.data_ptr())"
     )
     assert returncode == DEAD
     assert OUTSIDE in errors

@@ -35,7 +35,11 @@ def test_a_tensor_is_loaded_where_one_says(zipped: bool, map_location: Any, devi
     tensor = torch.arange(6.0, device="neuron:1").view(2, 3).t()
     file = saved(tensor, _use_new_zipfile_serialization=zipped)
     loaded = torch.load(file, map_location=map_location)
-    assert (loaded.device, loaded.shape, loaded.stride()) == (torch.device(device), tensor.shape, tensor.stride())
+    assert (loaded.device, loaded.shape, loaded.stride()) == (
+        torch.device(device),
+        tensor.shape,
+        tensor.stride(),
+    )
     if device != "meta":
         assert loaded.tolist() == tensor.tolist()
 
@@ -58,8 +62,15 @@ def test_every_dtype_arrives_bit_for_bit(dtype: torch.dtype) -> None:
 
 def test_special_tensors() -> None:
     parameter = torch.nn.Parameter(torch.ones(2, device="neuron:1"))
-    loaded = torch.load(saved({"parameter": parameter, "empty": torch.empty(0, 3, device="neuron"),
-                               "conj": torch.tensor([1 + 2j], device="neuron").conj()}))
+    loaded = torch.load(
+        saved(
+            {
+                "parameter": parameter,
+                "empty": torch.empty(0, 3, device="neuron"),
+                "conj": torch.tensor([1 + 2j], device="neuron").conj(),
+            }
+        )
+    )
     assert isinstance(loaded["parameter"], torch.nn.Parameter)
     assert loaded["parameter"].device == torch.device("neuron:1")
     assert (loaded["empty"].shape, loaded["empty"].device) == ((0, 3), torch.device("neuron:0"))
@@ -118,7 +129,10 @@ def test_an_ordinary_pickle_keeps_the_device() -> None:
 
 def test_safetensors_are_written_from_the_device_and_read_on_the_host(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
-    weights = {"a": torch.arange(4.0, device="neuron"), "b": torch.ones(2, 2, dtype=torch.bfloat16, device="neuron:1")}
+    weights = {
+        "a": torch.arange(4.0, device="neuron"),
+        "b": torch.ones(2, 2, dtype=torch.bfloat16, device="neuron:1"),
+    }
     save_file(weights, path)
     loaded = load_file(path)
     assert {name: tensor.device.type for name, tensor in loaded.items()} == {"a": "cpu", "b": "cpu"}

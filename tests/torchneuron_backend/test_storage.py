@@ -34,7 +34,9 @@ def test_it_knows_where_and_how_big_it_is() -> None:
     assert made.resizable()
 
 
-@pytest.mark.parametrize(("device", "index"), [("neuron", 0), ("neuron:1", 1), (torch.device("neuron", 1), 1)])
+@pytest.mark.parametrize(
+    ("device", "index"), [("neuron", 0), ("neuron:1", 1), (torch.device("neuron", 1), 1)]
+)
 def test_it_can_be_made_by_itself(device: Any, index: int) -> None:
     made = torch.UntypedStorage(8, device=device)
     assert (made.device, made.nbytes()) == (torch.device("neuron", index), 8)
