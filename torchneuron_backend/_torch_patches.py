@@ -1,6 +1,7 @@
 """The few methods of torch that ask no backend, and are wrong or silent for this device."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,8 @@ def install() -> None:
     # torch takes all device memory for shared and returns; pickling for another process ends in the others.
     for method in ("share_memory_", "_share_fd_cpu_", "_share_filename_cpu_"):
         setattr(storage, method, _refused(getattr(storage, method)))
-    setattr(storage, "_new_shared", classmethod(_refused_new_shared(storage._new_shared.__func__)))  # type: ignore[attr-defined]  # noqa: B010
+    new_shared = inspect.getattr_static(storage, "_new_shared").__func__
+    setattr(storage, "_new_shared", classmethod(_refused_new_shared(new_shared)))  # noqa: B010
     setattr(storage, "byteswap", _byteswap(storage.byteswap))  # noqa: B010
 
 

@@ -150,7 +150,7 @@ def is_bf16_supported() -> bool:
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether one device can copy from the other: any two can. Raises RuntimeError for one that is missing."""
+    """Whether one device can copy from the other: any two can. Raises RuntimeError for none such."""
     get_device_properties(peer_device)
     get_device_properties(device)
     return _index(device) != _index(peer_device)

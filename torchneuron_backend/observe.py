@@ -37,7 +37,8 @@ def reset_op_counters() -> None:
 def get_executed_ops() -> set[str]:
     """The names of all operators that computed, on either route, as ``torch_neuronx`` gives them.
 
-    Names of overloads (``"aten::add.Tensor"``) since the last `clear_op_tracking`, without copies and allocation.
+    Names of overloads (``"aten::add.Tensor"``) since the last `clear_op_tracking`; copies and allocation
+    compute nothing.
     """
     return {row["op"] for row in op_counters() if row["kind"] == "compute" and row["calls"]}
 
@@ -45,7 +46,9 @@ def get_executed_ops() -> set[str]:
 def get_fallback_ops() -> set[str]:
     """Those of `get_executed_ops` that fell back to the host at least once."""
     rows = op_counters()
-    return {row["op"] for row in rows if row["kind"] == "compute" and row["route"] == "fallback" and row["calls"]}
+    return {
+        row["op"] for row in rows if row["kind"] == "compute" and row["route"] == "fallback" and row["calls"]
+    }
 
 
 def clear_op_tracking() -> None:

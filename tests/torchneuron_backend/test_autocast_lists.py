@@ -54,7 +54,9 @@ def check(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], casts
             assert ours == theirs
 
 
-EINSUM = pytest.param(lambda *xs: torch.einsum("bkd,bqd->bqk", *xs), tuple(torch.rand(2, 2, 3, 4)), {}, id="einsum")
+EINSUM = pytest.param(
+    lambda *xs: torch.einsum("bkd,bqd->bqk", *xs), tuple(torch.rand(2, 2, 3, 4)), {}, id="einsum"
+)
 LOWER = [EINSUM, *entries("torch_fp16", "nn_fp16", "linalg_fp16", "methods_fp16")]
 SINGLE = list(entries("torch_fp32", "nn_fp32", "methods_fp32"))
 WIDEST = list(
@@ -73,15 +75,18 @@ def test_runs_in_float32(function: Callable[..., Any], args: Any, kwargs: dict[s
 
 
 @pytest.mark.parametrize(("function", "args", "kwargs"), WIDEST)
-def test_runs_in_the_widest_dtype_given(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> None:
+def test_runs_in_the_widest_dtype_given(
+    function: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+) -> None:
     check(function, args, kwargs, torch.float32)
 
 
 def test_no_list_is_forgotten() -> None:
-    # banned: test_autocast.py
-    known = "torch_fp16 linalg_fp16 methods_fp16 nn_fp16 torch_fp32 methods_fp32 nn_fp32 banned".split()
-    known += "torch_need_autocast_promote torch_expect_builtin_promote methods_expect_builtin_promote".split()
-    assert {name for name, value in vars(LISTS).items() if isinstance(value, list)} == set(known)
+    known = {"banned"}  # test_autocast.py
+    known |= {"torch_fp16", "nn_fp16", "linalg_fp16", "methods_fp16", "torch_fp32", "nn_fp32", "methods_fp32"}
+    known |= {"torch_need_autocast_promote"}
+    known |= {"torch_expect_builtin_promote", "methods_expect_builtin_promote"}
+    assert {name for name, value in vars(LISTS).items() if isinstance(value, list)} == known
 
 
 def test_the_default_dtype_is_cuda_s() -> None:

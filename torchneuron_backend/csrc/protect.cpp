@@ -129,7 +129,7 @@ bool read_variable() {
   }
   struct sigaction action{};
   action.sa_sigaction = &on_segv;
-  action.sa_flags = SA_SIGINFO;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGSEGV, &action, &handler_before);
   return true;
 }
@@ -192,6 +192,7 @@ Opening::Opening(const void* address) {
   block_ = mapping->pages;
 }
 
+// Ends the process where memory cannot be closed again: an open block would prove nothing.
 Opening::~Opening() {
   if (block_ == nullptr) {
     return;
