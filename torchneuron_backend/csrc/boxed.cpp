@@ -369,7 +369,7 @@ class HostCall {
     c10::SmallVector<Use, 12> uses;
     bool any_written = false;
     const auto use = [&](const at::Tensor& tensor, bool written) {
-      if (tensor.defined() && on_neuron(tensor) && tensor.storage().nbytes() > 0) {
+      if (tensor.defined() && on_neuron(tensor) && tensor.storage().data() != nullptr) {
         uses.push_back({tensor.storage().unsafeGetStorageImpl(), tensor.unsafeGetTensorImpl(), written});
         any_written |= written;
       }
