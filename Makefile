@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TORCH := torch==2.13.0
 NATIVE := setup.py pyproject.toml $(wildcard torchneuron_backend/csrc/*)
 
-.PHONY: nightly test lint types imports unit asan dashboard clean
+.PHONY: nightly test lint types imports unit asan protect dashboard clean
 
 nightly: $(VENV)/.installed
 	@$(BIN)/harness nightly
@@ -37,6 +37,10 @@ asan: $(VENV)/.installed-dev
 		ASAN_OPTIONS=detect_leaks=0:handle_segv=0:handle_abort=0 \
 		$(BIN)/pytest -q -p torchneuron_backend -p no:cacheprovider \
 		--ignore=tests/torchneuron_backend/compiler tests/torchneuron_backend
+
+# The device's own tests with its memory closed to the host except while device work runs.
+protect: $(VENV)/.installed-dev
+	TORCHNEURON_PROTECT=1 $(BIN)/pytest -n auto --dist worksteal -q tests/torchneuron_backend
 
 dashboard: $(VENV)/.installed
 	@$(BIN)/harness dashboard

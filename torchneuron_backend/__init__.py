@@ -22,6 +22,9 @@ import torch  # noqa: E402, F401
 _autoload()
 
 from torchneuron_backend.observe import (  # noqa: E402
+    clear_op_tracking,
+    get_executed_ops,
+    get_fallback_ops,
     is_native,
     lowerings,
     op_counters,
@@ -32,6 +35,9 @@ from torchneuron_backend.observe import (  # noqa: E402
 )
 
 __all__ = [
+    "clear_op_tracking",
+    "get_executed_ops",
+    "get_fallback_ops",
     "is_native",
     "lowerings",
     "op_counters",

@@ -1,6 +1,7 @@
 """The few methods of torch that ask no backend, and are wrong or silent for this device."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,9 @@ def install() -> None:
     # torch takes all device memory for shared and returns; pickling for another process ends in the others.
     for method in ("share_memory_", "_share_fd_cpu_", "_share_filename_cpu_"):
         setattr(storage, method, _refused(getattr(storage, method)))
+    new_shared = inspect.getattr_static(storage, "_new_shared").__func__
+    setattr(storage, "_new_shared", classmethod(_refused_new_shared(new_shared)))  # noqa: B010
+    setattr(storage, "byteswap", _byteswap(storage.byteswap))  # noqa: B010
 
 
 def _dlpack_device(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,3 +59,28 @@ def _refused(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, *args, **kwargs)
 
     return refused
+
+
+def _refused_new_shared(original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch gives an ordinary device storage, as CUDA's can be shared between processes."""
+
+    @functools.wraps(original)
+    def new_shared(cls: type[torch.UntypedStorage], size: int, *, device: Any = "cpu") -> Any:
+        if torch.device(device).type == _NAME:
+            raise NotImplementedError(_NOT_SHARED.format(method="_new_shared"))
+        return original(cls, size, device=device)
+
+    return new_shared
+
+
+def _byteswap(original: Callable[..., None]) -> Callable[..., None]:
+    """torch swaps in place whatever memory a storage has, which only the host can do to its own."""
+
+    @functools.wraps(original)
+    def byteswap(self: torch.UntypedStorage, dtype: torch.dtype) -> None:
+        host = self if self.device.type != _NAME else self.cpu()
+        original(host, dtype)
+        if host is not self:
+            self.copy_(host)
+
+    return byteswap

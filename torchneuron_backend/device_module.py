@@ -9,6 +9,9 @@ from typing import Any
 import torch
 
 from torchneuron_backend import _C
+from torchneuron_backend.observe import clear_op_tracking as clear_op_tracking
+from torchneuron_backend.observe import get_executed_ops as get_executed_ops
+from torchneuron_backend.observe import get_fallback_ops as get_fallback_ops
 
 _NAME = "neuron"
 DeviceLike = torch.device | int | str | None
@@ -42,6 +45,10 @@ def __getattr__(name: str) -> Any:
             f"torch.neuron.{name}: the neuron device does not support graph capture (CUDA graphs), because "
             "its runtime has no equivalent. torch.compile(backend='neuron') compiles a whole graph."
         )
+    if name == "_initialized":  # what torch.utils.checkpoint asks before it saves the generators' states
+        return is_initialized()
+    if name == "default_generators":
+        return tuple(default_generator(index) for index in range(device_count()))
     raise AttributeError(f"module 'torch.neuron' has no attribute {name!r}")
 
 
@@ -140,6 +147,13 @@ def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
 def is_bf16_supported() -> bool:
     """True: bfloat16 is the native number of a NeuronCore."""
     return True
+
+
+def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
+    """Whether one device can copy from the other: any two can. Raises RuntimeError for none such."""
+    get_device_properties(peer_device)
+    get_device_properties(device)
+    return _index(device) != _index(peer_device)
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
@@ -275,6 +289,12 @@ def manual_seed_all(seed: int) -> None:
 def seed() -> None:
     """Seed the current device's generator from the system's entropy."""
     default_generator().seed()
+
+
+def seed_all() -> None:
+    """Seed every device's generator, with one seed from the system's entropy."""
+    seed()
+    manual_seed_all(initial_seed())
 
 
 def initial_seed() -> int:

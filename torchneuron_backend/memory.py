@@ -2,6 +2,9 @@
 
 A compiled graph, for example, takes host aliases of its inputs, computes, and hands its results back
 by `adopt`; no byte is copied either way.
+
+In protect mode (``TORCHNEURON_PROTECT=1``) the host may not touch device memory but through an alias, as long
+as that lives, and `adopt` copies, because memory of the host's cannot be closed.
 """
 
 import torch

@@ -34,6 +34,28 @@ def reset_op_counters() -> None:
     _extension().reset_op_counters()
 
 
+def get_executed_ops() -> set[str]:
+    """The names of all operators that computed, on either route, as ``torch_neuronx`` gives them.
+
+    Names of overloads (``"aten::add.Tensor"``) since the last `clear_op_tracking`; copies and allocation
+    compute nothing.
+    """
+    return {row["op"] for row in op_counters() if row["kind"] == "compute" and row["calls"]}
+
+
+def get_fallback_ops() -> set[str]:
+    """Those of `get_executed_ops` that fell back to the host at least once."""
+    rows = op_counters()
+    return {
+        row["op"] for row in rows if row["kind"] == "compute" and row["route"] == "fallback" and row["calls"]
+    }
+
+
+def clear_op_tracking() -> None:
+    """Forget them, and with them the counters: the same as `reset_op_counters`."""
+    reset_op_counters()
+
+
 def start_op_trace() -> None:
     """From now on every thread notes the kernels it executes; earlier notes are dropped."""
     _extension().start_op_trace()

@@ -51,18 +51,28 @@ def seed_everything(seed: int, device: str = "cpu") -> None:
 
 
 def generate(info: Any, dtype: torch.dtype, seed: int) -> list[Call]:
-    """The samples of a case: the same ones for the same seed.
+    """The samples of a case: the same ones for the same seed, bounded as `chosen_samples` says."""
+    return [call_of(sample) for sample in chosen_samples(info, dtype, seed)]
+
+
+def chosen_samples(info: Any, dtype: torch.dtype, seed: int, requires_grad: bool = False) -> list[Any]:
+    """The same ``SampleInput`` objects on the CPU for the same seed.
 
     At most `SAMPLES`, spread evenly over the first `POOL`, first and last included.
     """
     seed_everything(seed)
     # Not by info.sample_inputs: around this it looks through the call stack, milliseconds a case, and
     # seeds anew before every sample, with one seed for all cases.
-    stream: Iterator[Any] = iter(info.sample_inputs_func(info, "cpu", dtype, False))
+    stream: Iterator[Any] = iter(info.sample_inputs_func(info, "cpu", dtype, requires_grad))
     pool = list(itertools.islice(stream, POOL))
     if len(pool) > SAMPLES:
         pool = [pool[round(place * (len(pool) - 1) / (SAMPLES - 1))] for place in range(SAMPLES)]
-    return [Call((sample.input, *sample.args), dict(sample.kwargs)) for sample in pool]
+    return pool
+
+
+def call_of(sample: Any) -> Call:
+    """The arguments of a ``SampleInput``."""
+    return Call((sample.input, *sample.args), dict(sample.kwargs))
 
 
 def place(call: Call, device: str, op: str, traits: Traits) -> Call:

@@ -39,6 +39,19 @@ def test_conjugate_and_negative_bits_are_resolved() -> None:
     assert (values.conj() * 2).tolist() == [2 - 4j, 6 + 2j]
 
 
+def test_a_tensor_known_to_be_zero_arrives_as_zeros() -> None:
+    x = torch.ones(2, 3, device="neuron:1", requires_grad=True)
+    (zeros,) = torch.autograd.grad(x.sgn().sum(), x)  # torch makes it without memory
+    assert torch._is_zerotensor(zeros)
+    expected = torch.zeros(2, 3)
+    assert zeros.cpu().equal(expected)
+    assert zeros.clone().cpu().equal(expected)
+    assert zeros.to("neuron:0").tolist() == (zeros + 0).tolist() == expected.tolist()
+    assert torch.ones(2, 3, device="neuron").copy_(zeros).sum().item() == 0
+    with pytest.raises(RuntimeError, match="ZeroTensors are immutable"):
+        zeros.copy_(x.detach())
+
+
 def test_overlapping_copies_are_refused_as_on_the_cpu() -> None:
     values = torch.ones(4, device="neuron")
     with pytest.raises(

@@ -99,6 +99,16 @@ def test_kernels_of_the_devices_own_are_native_and_composite_ops_have_none() -> 
         assert not torchneuron_backend.is_native(op, torch.float32)
 
 
+def test_names_are_tracked_as_on_the_real_device() -> None:
+    x = torch.ones(4, device="neuron")
+    torchneuron_backend.clear_op_tracking()
+    (x + 1).double().cosh()
+    assert torchneuron_backend.get_executed_ops() == {"aten::add.Tensor", "aten::cosh"}
+    assert torchneuron_backend.get_fallback_ops() == {"aten::cosh"}
+    torchneuron_backend.clear_op_tracking()
+    assert torchneuron_backend.get_executed_ops() == set()
+
+
 def test_composite_ops_are_counted_by_their_parts() -> None:
     layer = torch.nn.Linear(3, 3).to("neuron")
     layer(torch.ones(2, 3, device="neuron"))

@@ -1,6 +1,7 @@
 """Device memory: books, limit, cache, and the border to host memory."""
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -74,6 +75,39 @@ def test_the_cache_makes_room_before_memory_runs_out(limited: int) -> None:
     assert torch.neuron.memory_reserved(1) <= limited
 
 
+def test_nothing_leaks() -> None:
+    layer = torch.nn.Linear(16, 16, device="neuron:1")
+    steps = torch.optim.Adam(layer.parameters(), fused=True)
+
+    def step() -> None:
+        steps.zero_grad()
+        out = layer(torch.randn(4, 16).to("neuron:1")).double().cosh()
+        out.sum().backward()
+        steps.step()
+        with pytest.raises(RuntimeError):
+            layer(torch.ones(3, 3, device="neuron:1"))
+
+    step()
+    gc.collect()
+    torch.neuron.empty_cache()
+    held = torch.neuron.memory_allocated(1), torch.neuron.memory_reserved(1)
+    for _ in range(20):
+        step()
+    gc.collect()
+    torch.neuron.empty_cache()
+    assert (torch.neuron.memory_allocated(1), torch.neuron.memory_reserved(1)) == held
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("cpu", "neuron"), ("neuron", "cpu"), ("neuron:0", "neuron:1")]
+)
+def test_data_can_be_exchanged_for_that_of_another_device(before: str, after: str) -> None:
+    tensor, other = torch.zeros(2, device=before), torch.ones(3, device=after)
+    tensor.data = other
+    assert (tensor.device, tensor.tolist()) == (other.device, [1, 1, 1])
+    assert tensor.data_ptr() == other.data_ptr()
+
+
 def test_a_host_alias_shares_bytes_and_geometry() -> None:
     tensor = torch.arange(12.0, device="neuron").view(3, 4).t()[1:]
     alias = memory.host_alias(tensor)
@@ -97,7 +131,7 @@ def test_adopted_memory_is_the_devices() -> None:
     before = torch.neuron.memory_allocated(1)
     tensor = memory.adopt(host, 1)
     assert tensor.device == torch.device("neuron:1")
-    assert tensor.data_ptr() == host.data_ptr()
+    assert (tensor.data_ptr() == host.data_ptr()) == (os.environ.get("TORCHNEURON_PROTECT") != "1")
     assert torch.neuron.memory_allocated(1) - before == 64
     del host
     gc.collect()

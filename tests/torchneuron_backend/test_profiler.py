@@ -5,9 +5,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch.autograd import DeviceType
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 
 import torchneuron_backend
 from harness.devices.shadow import ShadowRecorder
@@ -121,3 +122,32 @@ def test_a_recorder_for_devices_that_cannot_count_agrees_with_the_counters() -> 
     }
     counted = {row["op"] for row in torchneuron_backend.op_counters() if row["route"] == "fallback"}
     assert counted == {"aten::lgamma"}
+
+
+def test_the_profiler_without_kineto_times_device_work_by_events(capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.rand(300, 300, device="neuron:1", requires_grad=True)
+    with (
+        torch.neuron.device(1),
+        torch.autograd.profiler.profile(use_device="neuron", use_kineto=False) as recorded,
+        record_function("both"),
+    ):
+        (x @ x).sum().backward()
+    (product,) = [row for row in recorded.key_averages() if row.key == "aten::matmul"]
+    (whole,) = [row for row in recorded.key_averages() if row.key == "both"]
+    assert 0 < product.device_time_total < whole.device_time_total
+    assert "aten::matmul" in recorded.key_averages().table(sort_by="device_time_total")
+    assert "Exception in RecordFunction" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("use_kineto", [True, False])
+def test_an_error_inside_ends_the_profile_and_leaves_the_profiler_usable(use_kineto: bool) -> None:
+    def fail(profiler: torch.autograd.profiler.profile) -> None:
+        with profiler:
+            torch.ones(2, device="neuron").add(1)
+            raise ValueError("inside")
+
+    for _ in range(2):
+        recorded = torch.autograd.profiler.profile(use_device="neuron", use_kineto=use_kineto)
+        with pytest.raises(ValueError, match="inside"):
+            fail(recorded)
+        assert "aten::add" in {event.name for event in recorded.function_events}

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "device.h"
+#include "protect.h"
 
 namespace neuron {
 namespace {
@@ -54,6 +55,19 @@ size_t default_limit() {
   return bytes;
 }
 
+// Null where the system has no more. `size` is a multiple of kAlignment.
+void* system_allocate(size_t size) {
+  if (protecting()) {
+    return map_block(size);
+  }
+  void* address = nullptr;
+  return posix_memalign(&address, kAlignment, size) == 0 ? address : nullptr;
+}
+
+void system_free(void* address) {
+  protecting() ? unmap_block(address) : std::free(address);
+}
+
 struct Block {
   void* address;
   size_t size;       // bytes reserved
@@ -84,8 +98,8 @@ class Pool {
     Block* block = take_free(size);
     if (block == nullptr) {
       make_room(size, device);
-      void* address = nullptr;
-      if (posix_memalign(&address, kAlignment, size) != 0) {
+      void* address = system_allocate(size);
+      if (address == nullptr) {
         fail(size, device);
       }
       block = new Block{address, size, 0, device};
@@ -193,7 +207,7 @@ class Pool {
 
   void release_free_blocks() {
     for (auto& [size, block] : free_blocks_) {
-      std::free(block->address);
+      system_free(block->address);
       leave_segment(size);
       delete block;
     }
@@ -282,6 +296,7 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   void copy_data(void* target, const void* source, size_t count) const override {
+    const Opening to(target), from(source);
     std::memcpy(target, source, count);
   }
 
@@ -326,11 +341,14 @@ c10::DeviceAllocator* device_allocator() {
 
 c10::DataPtr adopt_memory(c10::Storage keep_alive, c10::Device device) {
   use_device();
-  void* address = keep_alive.mutable_data();
   const size_t bytes = keep_alive.nbytes();
-  if (bytes == 0 || address == nullptr) {
+  if (bytes == 0 || keep_alive.data() == nullptr) {
     return {nullptr, nullptr, &c10::detail::deleteNothing, device};
   }
+  if (protecting()) {
+    keep_alive = moved_into_block(keep_alive);
+  }
+  void* address = keep_alive.mutable_data();
   auto adopted = std::make_unique<Adopted>(
       Adopted{Block{address, round_up(bytes, kAlignment), bytes, device.index()}, std::move(keep_alive)});
   pool(device.index()).enter_foreign(adopted->block);

@@ -15,7 +15,8 @@ constexpr size_t kAlignment = 64;
 c10::DeviceAllocator* device_allocator();
 
 // Takes over memory that a host kernel has just produced, without a copy: the memory enters the books of
-// `device` (and counts against its limit) and stays alive, through `keep_alive`, until the result dies.
+// `device` (and counts against its limit) and stays alive, through `keep_alive`, until the result dies. In protect
+// mode it is copied into memory that can be closed.
 c10::DataPtr adopt_memory(c10::Storage keep_alive, c10::Device device);
 
 // Bytes that device `index` may hold; 0 restores the default (NEURON_SIM_MEMORY_LIMIT, else 24 GiB).

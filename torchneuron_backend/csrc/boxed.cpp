@@ -2,11 +2,13 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -26,15 +28,21 @@ namespace {
 using c10::IValue;
 using Type = ArgumentPlan::Type;
 
-// Host-side index, length and step tensors are part of these operators' contract.
-bool takes_host_tensors(const std::string& name) {
-  for (const char* prefix : {"aten::index", "aten::_index_put_impl_", "aten::_unsafe_index", "aten::_unsafe_masked",
-                             "aten::_foreach", "aten::_fused", "aten::_pack_padded", "aten::_amp"}) {
-    if (name.rfind(prefix, 0) == 0) {
-      return true;
-    }
+// Host tensors of any rank that are part of an operator's contract; everywhere else only numbers (0-dim) may be.
+// What a custom operator takes is for its own kernel to check.
+bool may_be_on_host(const std::string& op, const std::string& argument) {
+  const auto starts_with = [&](const char* prefix) { return op.rfind(prefix, 0) == 0; };
+  if (!starts_with("aten::")) {
+    return true;
   }
-  return name.rfind("aten::", 0) != 0;
+  if (argument == "indices") {
+    return starts_with("aten::index.") || starts_with("aten::index_put") || starts_with("aten::_index_put_impl_") ||
+        starts_with("aten::_unsafe_index") || starts_with("aten::_unsafe_masked_index");
+  }
+  if (argument == "lengths" || argument == "batch_sizes") {
+    return starts_with("aten::_pack_padded");
+  }
+  return argument == "scalars" && starts_with("aten::_foreach");
 }
 
 // Batch norm updates its running statistics although its schema does not say so.
@@ -147,6 +155,9 @@ class HostCall {
   void compute_in_32_bits() { narrow_ = true; }
 
   void carry_arguments_to_host() {
+    if (copying_) {
+      find_overlapping_storages();
+    }
     saved_.reserve(plan_.arguments.size());
     for (const auto& argument : plan_.arguments) {
       IValue& value = stack_[first_ + argument.index];
@@ -237,7 +248,7 @@ class HostCall {
       if (tensor.device() != *device_) {
         wrong_device(tensor, argument);
       }
-    } else if (!plan_.mixes_devices && (argument.written || tensor.dim() != 0) && !tensor.is_meta()) {
+    } else if (!argument.may_be_on_host && (argument.written || tensor.dim() != 0) && !tensor.is_meta()) {
       wrong_device(tensor, argument);
     }
   }
@@ -286,9 +297,12 @@ class HostCall {
   void carry_generator(IValue& value) {
     if (value.isNone()) {
       value = host_generator(default_generator(core().index()));
-    } else if (value.toGenerator().device().type() == kNeuron) {
-      value = host_generator(value.toGenerator());
+      return;
     }
+    const c10::Device device = value.toGenerator().device();
+    TORCH_CHECK(device.type() == kNeuron, "Expected a 'neuron' device type for generator but found '", device.type(),
+                "'");
+    value = host_generator(value.toGenerator());
   }
 
   c10::Device core() const { return core_.value_or(device_.value_or(c10::Device(kNeuron, current_device()))); }
@@ -301,10 +315,8 @@ class HostCall {
       moved_[*seen].written |= written;
       return moved_[*seen].host;
     }
-    at::Tensor host = alias_on_host(tensor, host_storage_of(tensor));
-    if (copying_) {
-      host = copied(host);
-    } else if (narrow_ && narrower_than(host.scalar_type()).has_value()) {
+    at::Tensor host = copying_ ? copied(tensor) : alias_on_host(tensor, host_storage_of(tensor));
+    if (narrow_ && !copying_ && narrower_than(host.scalar_type()).has_value()) {
       if (!written && !is_written(tensor)) {
         host = cloned(host);  // the caller's own bits stay as they are
       }
@@ -325,9 +337,69 @@ class HostCall {
     return storages_.back().host;
   }
 
-  at::Tensor copied(const at::Tensor& alias) {
-    bytes_moved_ += alias.numel() * alias.itemsize();
-    return cloned(alias);
+  // Fallback. The device memory is open no longer than it takes to copy it.
+  at::Tensor copied(const at::Tensor& tensor) {
+    const c10::Storage& storage = tensor.storage();
+    if (!overlapping_.empty() && std::ranges::find(overlapping_, storage.unsafeGetStorageImpl()) != overlapping_.end()) {
+      return alias_on_host(tensor, copied_storage_of(storage));
+    }
+    bytes_moved_ += tensor.numel() * tensor.itemsize();
+    return cloned(alias_on_host(tensor, host_storage_over(storage, /*keep_alive=*/false)));
+  }
+
+  const c10::Storage& copied_storage_of(const c10::Storage& storage) {
+    if (const auto at = by_device_storage_.find(storage.unsafeGetStorageImpl())) {
+      return storages_[*at].host;
+    }
+    c10::Storage copy(c10::Storage::use_byte_size_t(), storage.nbytes(), c10::GetCPUAllocator(), /*resizable=*/true);
+    device_allocator()->copy_data(copy.mutable_data(), storage.data(), storage.nbytes());
+    bytes_moved_ += storage.nbytes();
+    remember(storage, std::move(copy));
+    return storages_.back().host;
+  }
+
+  // Fallback: storages of which one argument is written and another sees a part, in which the host kernel may have
+  // to find an overlap to refuse. They are copied whole, once, instead of argument by argument.
+  void find_overlapping_storages() {
+    struct Use {
+      const c10::StorageImpl* storage;
+      const c10::TensorImpl* tensor;
+      bool written;
+    };
+    c10::SmallVector<Use, 12> uses;
+    bool any_written = false;
+    const auto use = [&](const at::Tensor& tensor, bool written) {
+      if (tensor.defined() && on_neuron(tensor) && tensor.storage().data() != nullptr) {
+        uses.push_back({tensor.storage().unsafeGetStorageImpl(), tensor.unsafeGetTensorImpl(), written});
+        any_written |= written;
+      }
+    };
+    for (const auto& argument : plan_.arguments) {
+      const IValue& value = stack_[first_ + argument.index];
+      if (value.isTensor()) {
+        use(value.toTensor(), argument.written);
+      } else if (value.isTensorList() || value.isOptionalTensorList()) {
+        for (const IValue& item : value.toListRef()) {
+          if (item.isTensor()) {
+            use(item.toTensor(), argument.written);
+          }
+        }
+      }
+    }
+    if (!any_written || uses.size() < 2) {
+      return;
+    }
+    std::ranges::sort(uses, std::less<>(), &Use::storage);
+    for (size_t begin = 0, end = 0; begin < uses.size(); begin = end) {
+      bool written = false, distinct = false;
+      for (end = begin; end < uses.size() && uses[end].storage == uses[begin].storage; ++end) {
+        written |= uses[end].written;
+        distinct |= uses[end].tensor != uses[begin].tensor;
+      }
+      if (written && distinct) {
+        overlapping_.push_back(uses[begin].storage);
+      }
+    }
   }
 
   static at::Tensor cloned(const at::Tensor& alias) {
@@ -452,6 +524,7 @@ class HostCall {
   c10::SmallVector<IValue, 8> saved_;
   c10::SmallVector<Moved, 6> moved_;
   c10::SmallVector<Sides, 6> storages_;
+  c10::SmallVector<const c10::StorageImpl*, 2> overlapping_;
   Positions seen_;  // of a device TensorImpl in moved_
   Positions by_device_storage_, by_host_storage_;  // of a StorageImpl in storages_
 };
@@ -493,7 +566,7 @@ OpPlan::OpPlan(const c10::OperatorHandle& op)
     if (const auto type = type_of(argument)) {
       const bool written = (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) ||
           written_in_secret(name, argument.name());
-      arguments.push_back({i, *type, written, argument.name()});
+      arguments.push_back({i, *type, written, may_be_on_host(name, argument.name()), argument.name()});
       has_generator |= *type == Type::Generator;
     }
   }
@@ -511,7 +584,6 @@ OpPlan::OpPlan(const c10::OperatorHandle& op)
     returns_view |= plan.view;
     results.push_back(plan);
   }
-  mixes_devices = takes_host_tensors(name);
   draws_from_default = !has_generator && op.hasTag(at::Tag::nondeterministic_seeded);
 }
 

@@ -21,6 +21,7 @@ struct ArgumentPlan {
   size_t index;
   Type type;
   bool written;
+  bool may_be_on_host;  // beside device tensors, at any rank
   std::string name;
 };
 
@@ -41,7 +42,6 @@ struct OpPlan {
   std::vector<ArgumentPlan> arguments;
   std::vector<ResultPlan> results;
   size_t argument_count;
-  bool mixes_devices;         // takes host tensors beside device ones, by contract
   bool draws_from_default;    // random, without a generator argument
   bool returns_view = false;  // some result is a view of an argument
   bool boxed = false;         // registration has put a BoxedKernel on the operator

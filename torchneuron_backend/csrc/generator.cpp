@@ -20,8 +20,11 @@ class GeneratorImpl final : public c10::GeneratorImpl {
         host_(std::move(host)) {}
 
   void set_current_seed(uint64_t seed) override { host_.set_current_seed(seed); }
-  void set_offset(uint64_t offset) override { host_.set_offset(offset); }
-  uint64_t get_offset() const override { return host_.get_offset(); }
+  // The engine has no offset: its state holds all. Zero is what torch writes into a pickle, and reads from it.
+  void set_offset(uint64_t offset) override {
+    TORCH_CHECK(offset == 0, "The generator of a neuron device has no offset; save and restore its state instead.");
+  }
+  uint64_t get_offset() const override { return 0; }
   uint64_t current_seed() const override { return host_.current_seed(); }
   uint64_t seed() override { return host_.seed(); }
   void set_state(const c10::TensorImpl& state) override { host_.unsafeGetGeneratorImpl()->set_state(state); }

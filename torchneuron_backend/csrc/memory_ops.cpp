@@ -37,6 +37,7 @@ constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 // Made as the library loads, so that their kind is known before their first call.
 OpRecord& empty_memory_format_record = op_record("aten::empty.memory_format", Kind::Meta);
 OpRecord& empty_strided_record = op_record("aten::empty_strided", Kind::Meta);
+OpRecord& efficientzerotensor_record = op_record("aten::_efficientzerotensor", Kind::Meta);
 OpRecord& as_strided_record = op_record("aten::as_strided", Kind::Meta);
 OpRecord& view_record = op_record("aten::view", Kind::Meta);
 OpRecord& reshape_alias_record = op_record("aten::_reshape_alias", Kind::Meta);
@@ -91,6 +92,23 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
   at::Tensor made = at::detail::empty_strided_generic(size, stride, device_allocator(), kKeys, scalar_type);
   scope.finish(scalar_type, Route::Native, 0);
   return fills_new_memory() ? at::native::fill_empty_deterministic_(made) : made;
+}
+
+// A tensor that is known to be zero has sizes and no memory; torch makes them for gradients that vanish.
+at::Tensor efficient_zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                           std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  KernelScope scope(efficientzerotensor_record);
+  const auto scalar_type = c10::dtype_or_default(dtype);
+  check_new_tensor(scalar_type, layout, pin_memory);
+  use_device();
+  const size_t bytes = at::detail::computeStorageNbytesContiguous(size, c10::elementSize(scalar_type));
+  c10::Storage none(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(nullptr, neuron_device(device)), nullptr,
+                    /*resizable=*/false);
+  auto made = at::detail::make_tensor<c10::TensorImpl>(std::move(none), kKeys | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),
+                                                       c10::scalarTypeToTypeMeta(scalar_type));
+  made.unsafeGetTensorImpl()->set_sizes_contiguous(size);
+  scope.finish(scalar_type, Route::Native, 0);
+  return made;
 }
 
 // Counts a view and hands it on.
@@ -266,6 +284,7 @@ void record_stream(at::Tensor& self, at::Stream) {}
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", &empty);
   m.impl("empty_strided", &empty_strided);
+  m.impl("_efficientzerotensor", &efficient_zeros);
   m.impl("as_strided", &as_strided);
   m.impl("view", &view);
   m.impl("_reshape_alias", &reshape_alias);

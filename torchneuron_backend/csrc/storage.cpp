@@ -9,19 +9,29 @@
 
 #include "allocator.h"
 #include "device.h"
+#include "protect.h"
 #include "refusals.h"
 
 namespace neuron {
 namespace {
 
-void delete_storage_holder(void* context) {
-  delete static_cast<c10::Storage*>(context);
+// What a host storage over device memory holds: the device's own storage, or nothing, and the memory open.
+struct Hold {
+  c10::Storage storage;
+  Opening opening;
+};
+
+void delete_hold(void* context) {
+  delete static_cast<Hold*>(context);
 }
 
 // A tensor of `storage` on the other side of the border, in everything else like `like`.
 at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const at::Tensor& like) {
-  auto tensor =
-      at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), like.dtype());
+  auto keys = c10::DispatchKeySet(key);
+  if (like._is_zerotensor()) {
+    keys = keys.add(c10::DispatchKey::ZeroTensor);  // no memory, on either side
+  }
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, like.dtype());
   auto* impl = tensor.unsafeGetTensorImpl();
   const auto* source = like.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(source->sizes(), source->strides(), source->storage_offset());
@@ -41,8 +51,9 @@ at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const at::Ten
 
 c10::Storage host_storage_over(const c10::Storage& device_storage, bool keep_alive) {
   void* address = device_storage.mutable_data();
-  c10::DataPtr pointer = keep_alive
-      ? c10::DataPtr(address, new c10::Storage(device_storage), &delete_storage_holder, c10::Device(c10::kCPU))
+  c10::DataPtr pointer = keep_alive || protecting()
+      ? c10::DataPtr(address, new Hold{keep_alive ? device_storage : c10::Storage(), Opening(address)}, &delete_hold,
+                     c10::Device(c10::kCPU))
       : c10::DataPtr(address, c10::Device(c10::kCPU));
   // Resizable, by the host's allocator: a kernel that resizes its out= argument gets fresh host memory, which
   // the device then takes over.

@@ -12,13 +12,15 @@ namespace neuron {
 // It does not keep the memory alive: it must not outlive `tensor`, which is why only kernels use this form.
 at::Tensor alias_on_host(const at::Tensor& tensor, c10::Storage host_storage);
 
-// A host storage over the memory of a device storage; with `keep_alive`, it holds the device storage.
+// A host storage over the memory of a device storage; with `keep_alive`, it holds the device storage. In protect
+// mode the memory is open as long as the host storage lives.
 c10::Storage host_storage_over(const c10::Storage& device_storage, bool keep_alive);
 
-// A device tensor over the memory of `host`, a dense host tensor whose memory the device takes over.
+// A device tensor over the memory of `host`, a dense host tensor whose memory the device takes over (copies, in
+// protect mode).
 at::Tensor adopt_from_host(const at::Tensor& host, c10::Device device);
 
-// A device storage that has taken over the memory of a host storage.
+// A device storage that has taken over the memory of a host storage, or in protect mode a copy of it.
 c10::Storage adopt_storage(c10::Storage host_storage, c10::Device device);
 
 // A device tensor of `storage` with the geometry (dtype, sizes, strides, offset) of `like`.
