@@ -145,8 +145,7 @@ import torch, torchneuron_backend.compiler as compiler
 x = torch.arange(12.0, device="neuron").reshape(3, 4).requires_grad_()
 torch.compile(lambda v: (v.softmax(1) @ v.t()).sum(), backend="neuron")(x).backward()
 metrics = compiler.get_dynamo_metrics()
-print(metrics["cache_hits"], metrics["lowering_hits"], x.grad.sum().item(), flush=True)
-import os; os._exit(0)  # this is about the cache; XLA has aborted once in the teardown of an interpreter
+print(metrics["cache_hits"], metrics["lowering_hits"], x.grad.sum().item())
 """
 
 
