@@ -4,8 +4,9 @@ import pytest
 
 from .conftest import run_python
 
-# The thread of autograd that ran the backward lets go of it only when the main thread is about to end, and finds the
-# GIL taken: without a device that waits for it, CPython ends that thread in a destructor, and the process aborts.
+# The thread of autograd that ran the backward lets go of it only when the main thread is about to end, and
+# finds the GIL taken: without a device that waits for it, CPython ends that thread in a destructor, and the
+# process aborts.
 LATE_THREAD = """
 import ctypes, os, sys, time, torch
 from pathlib import Path
