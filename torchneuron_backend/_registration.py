@@ -49,12 +49,22 @@ def register() -> None:
     extension = load_extension()
     torch.utils.rename_privateuse1_backend(NAME)
 
-    from torchneuron_backend import _torch_patches, device_module, faults, numerics, tables
+    from torchneuron_backend import (
+        _teardown,
+        _torch_patches,
+        _torch_tracing,
+        device_module,
+        faults,
+        numerics,
+        tables,
+    )
 
     torch._register_device_module(NAME, device_module)
     sys.modules.setdefault(f"torch.{NAME}", device_module)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _torch_patches.install()
+    _torch_tracing.install()
+    _teardown.install(extension)
     extension.register_lowerings(tables.native_table())
     faults.arm_from_environment()
     numerics.set_from_environment()

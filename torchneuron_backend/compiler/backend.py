@@ -14,11 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
-from . import artefacts, memory, metrics, partition
-from .errors import CompilerError, DynamicShapeError, OptionError, UnsupportedOperatorError
+from . import artefacts, higher_order, memory, metrics, partition
+from .bisection import Span
+from .errors import (
+    CompilerError,
+    DynamicShapeError,
+    ExecutableError,
+    InternalCompilerError,
+    LoweringError,
+    OptionError,
+    UnsupportedOperatorError,
+)
 from .executable import Executable
 from .graph import (
     DYNAMIC_SHAPE_MESSAGE,
@@ -31,6 +39,9 @@ from .graph import (
     make_plan,
     refuse_symbols,
 )
+from .pieces import Pieces
+
+Run = Callable[[list[Any]], list[Any]]
 
 log = logging.getLogger(__name__)
 
@@ -117,9 +128,7 @@ def _refuse_dynamic(example_inputs: Sequence[Any]) -> None:
     config.automatic_dynamic_shapes = False
 
 
-def compile_graph(
-    module: GraphModule, kind: str, options: Options = Options()
-) -> Callable[[list[Any]], list[Any]]:
+def compile_graph(module: GraphModule, kind: str, options: Options = Options()) -> Run:
     """An executable for an ATen graph: called with a list of arguments, which it empties, returns a list.
 
     ``kind`` (forward, backward, inference) is for the metrics. Raises CompilerError unless the options have
@@ -128,32 +137,49 @@ def compile_graph(
     try:
         return _compile(module, kind, options)
     except CompilerError as error:
-        metrics.record_failure(kind, error)
-        if not options.fallback_execution:
-            raise
-        from torch._functorch.aot_autograd import make_boxed_func
-
-        log.warning("a %s graph does not compile and runs eagerly: %s", kind, error)
-        metrics.record_fallback()
-        return make_boxed_func(module.forward)
+        return _failed(module, kind, options, error)
+    except Exception as error:  # noqa: BLE001 - whatever broke, the caller is told that it was the compiler
+        internal = InternalCompilerError(f"the neuron compiler broke on a {kind} graph: {error!r}")
+        internal.__cause__ = error
+        return _failed(module, kind, options, internal)
 
 
-def _compile(module: GraphModule, kind: str, options: Options) -> Callable[[list[Any]], list[Any]]:
+def _failed(module: GraphModule, kind: str, options: Options, error: CompilerError) -> Run:
+    metrics.record_failure(kind, error)
+    if not options.fallback_execution:
+        raise error
+    from torch._functorch.aot_autograd import make_boxed_func
+
+    log.warning("a %s graph does not compile and runs eagerly: %s", kind, error)
+    metrics.record_fallback()
+    return make_boxed_func(module.forward)
+
+
+def _compile(module: GraphModule, kind: str, options: Options) -> Run:
     record = metrics.GraphRecord(kind)
-    eager = partition.higher_order_calls(module)
-    try:
-        if eager:
-            raise UnsupportedOperatorError({partition.call_name(node): why for node, why in eager.items()})
-        run = _compile_whole(module, record)
-    except UnsupportedOperatorError as error:
-        if not options.partition:
-            raise
-        run = _compile_pieces(module, record, error)
+    run = _compile_any(higher_order.write_out(module), record, options.partition)
     metrics.record_graph(record)
     return _counted(run, record)
 
 
-def _compile_whole(module: GraphModule, record: metrics.GraphRecord) -> Callable[[list[Any]], list[Any]]:
+def _compile_any(module: GraphModule, record: metrics.GraphRecord, may_split: bool) -> Run:
+    """What runs ``module``: called with a list of arguments, which it empties, it returns a list."""
+    eager = partition.higher_order_calls(module)
+    try:
+        if eager:
+            raise UnsupportedOperatorError({partition.call_name(node): why for node, why in eager.items()})
+        return _compile_whole(module, record)
+    except UnsupportedOperatorError as error:
+        if not may_split:
+            raise
+        return _compile_around(module, eager, record, error)
+    except (LoweringError, ExecutableError) as error:
+        if not may_split:
+            raise
+        return _compile_spans(module, record, error)
+
+
+def _compile_whole(module: GraphModule, record: metrics.GraphRecord) -> Run:
     plan = make_plan(module)
     executable = None
     if plan.results:
@@ -171,49 +197,61 @@ def _compile_whole(module: GraphModule, record: metrics.GraphRecord) -> Callable
     return functools.partial(_run, plan, executable)
 
 
-def _compile_pieces(
-    module: GraphModule, record: metrics.GraphRecord, error: UnsupportedOperatorError
-) -> Callable[[list[Any]], list[Any]]:
-    """Compile what lowers of a graph that does not lower as a whole, for the reasons in ``error``.
+def _compile_around(
+    module: GraphModule,
+    eager: dict[Node, str],
+    record: metrics.GraphRecord,
+    error: UnsupportedOperatorError,
+) -> Run:
+    """Compile what lowers of a graph around the calls ``eager`` and those that do not lower.
 
     Raises ``error`` where that is nothing.
     """
     started = time.perf_counter()
-    eager = partition.higher_order_calls(module)
-    # With those in it the graph was not tried, and nothing is known of its other calls.
-    reasons = artefacts.find_unsupported(module) if eager else error.details
-    eager |= partition.unlowerable_calls(module, reasons)
+    eager = eager | artefacts.refused_calls(module)
     split = partition.split(module, eager)
     record.lowering_seconds += time.perf_counter() - started
+    # Without a call at fault, a piece might be the whole graph again.
+    if not eager or not split.compiled:
+        raise error
+    return _join(split, record, lambda piece: _compile_any(piece, record, may_split=True))
+
+
+def _compile_spans(
+    module: GraphModule, record: metrics.GraphRecord, error: LoweringError | ExecutableError
+) -> Run:
+    """Compile what compiles of a graph that does not as a whole, for no call in particular.
+
+    Raises ``error`` where that is nothing.
+    """
+    count = len(partition.calls(module))
+
+    def compiles(start: int, end: int) -> bool:
+        around = [Span(0, start, True), Span(start, end, False), Span(end, count, True)]
+        split = partition.split_at(module, [span for span in around if span.start < span.end])
+        attempt = metrics.GraphRecord(record.kind)
+        try:
+            _compile_whole(getattr(split.module, split.compiled[0]), attempt)
+        except CompilerError:
+            return False
+        finally:
+            record.lowering_seconds += attempt.lowering_seconds
+            record.compile_seconds += attempt.compile_seconds
+        return True
+
+    split = partition.split_at(module, artefacts.spans(module, count, compiles))
     if not split.compiled:
         raise error
-    for name in split.compiled:
-        setattr(split.module, name, _Piece(_compile_whole(getattr(split.module, name), record)))
+    return _join(split, record, lambda piece: _compile_whole(piece, record))
+
+
+def _join(split: partition.Split, record: metrics.GraphRecord, build: Callable[[GraphModule], Run]) -> Run:
+    compiled = {name: build(getattr(split.module, name)) for name in split.compiled}
     record.operators_eager.update(split.calls_eager)
-
-    def run(arguments: list[Any]) -> list[Any]:
-        values = list(arguments)
-        arguments.clear()
-        return list(split.module.forward(*values))
-
-    return run
+    return Pieces(split.module, compiled)
 
 
-class _Piece(nn.Module):
-    """A compiled piece in the place of the submodule it was compiled from."""
-
-    def __init__(self, run: Callable[[list[Any]], list[Any]]) -> None:
-        super().__init__()
-        self._run = run
-
-    def forward(self, *arguments: Any) -> Any:
-        results = self._run(list(arguments))
-        return results[0] if len(results) == 1 else results
-
-
-def _counted(
-    run: Callable[[list[Any]], list[Any]], record: metrics.GraphRecord
-) -> Callable[[list[Any]], list[Any]]:
+def _counted(run: Run, record: metrics.GraphRecord) -> Run:
     def counted(arguments: list[Any]) -> list[Any]:
         started = time.perf_counter()
         answer = run(arguments)

@@ -48,6 +48,10 @@ class ExecutableError(CompilerError):
     """XLA refused a StableHLO program, or an executable failed while it ran."""
 
 
+class InternalCompilerError(CompilerError):
+    """The compiler itself broke; the exception that it broke with is the cause."""
+
+
 def find_compiler_error(error: BaseException | None) -> CompilerError | None:
     """The CompilerError inside ``error``: itself, or what Dynamo and AOTAutograd wrapped; None if there is
     none.

@@ -18,7 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from . import isolate
 from .decompositions import decomposition_table
-from .errors import LoweringError, UnsupportedOperatorError
+from .errors import LoweringError
 from .graph import operator_name
 
 # Lowering a whole tiny transformer takes well under a second; a large one stays within this by far.
@@ -34,19 +34,13 @@ def lower(module: GraphModule) -> str:
     """StableHLO text of ``module``, whose placeholders carry ``meta["val"]`` and whose outputs are all
     tensors.
 
-    Raises UnsupportedOperatorError with the overloads at fault, or LoweringError where none can be named.
+    Raises LoweringError; `search` finds the calls at fault.
     """
     preload()
     try:
         return str(isolate.call(lower_here, module, timeout_s=TIMEOUT_S))
     except (isolate.ChildFailedError, isolate.ChildDiedError, isolate.ChildTimeoutError) as error:
-        reason = error
-    unsupported = find_unsupported(module)
-    if unsupported:
-        raise UnsupportedOperatorError(unsupported)
-    raise LoweringError(
-        f"the graph does not lower to StableHLO although each of its operators does: {summarise(reason)}"
-    )
+        raise LoweringError(f"the graph does not lower to StableHLO: {summarise(error)}") from None
 
 
 def preload() -> None:
@@ -234,88 +228,41 @@ def _literal_hooks() -> Any:
     return DenseLiterals()
 
 
-def find_unsupported(module: GraphModule) -> dict[str, str]:
-    """The overloads of ``module`` that do not lower on their own, each with one line of reason.
-
-    Each distinct call is lowered as a graph of one node, in a forked child that goes on until it dies; a new
-    child takes over behind the call that killed it.
-    """
-    calls = _distinct_calls(module)
-    found: dict[str, str] = {}
-    start = 0
-    while start < len(calls):
-        current = start
-
-        def work(emit: Any, first: int = start) -> None:
-            for index in range(first, len(calls)):
-                emit("trying", index)
-                try:
-                    lower_here(single_call(calls[index]))
-                except Exception as error:  # noqa: BLE001 - any refusal is the answer asked for
-                    emit("refused", (_name(calls[index]), summarise(error)))
-
-        try:
-            for message in isolate.stream(work, timeout_s=TIMEOUT_S):
-                if message.tag == "trying":
-                    current = message.value
-                else:
-                    found.setdefault(*message.value)
-            break
-        except (isolate.ChildDiedError, isolate.ChildTimeoutError, isolate.ChildFailedError) as error:
-            found.setdefault(_name(calls[current]), f"the compiler {error}")
-            start = current + 1
-    return found
-
-
-def _name(node: Node) -> str:
-    assert isinstance(node.target, torch._ops.OpOverload)
-    return operator_name(node.target)
-
-
-def _distinct_calls(module: GraphModule) -> list[Node]:
-    """One node per distinct (overload, argument types)."""
-    calls: dict[str, Node] = {}
-    for node in module.graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload):
-            described = torch.fx.node.map_arg((node.args, dict(node.kwargs)), _describe)
-            calls.setdefault(f"{operator_name(node.target)} {described}", node)
-    return list(calls.values())
-
-
-def _describe(node: Node) -> Any:
-    value = node.meta.get("val")
-    if isinstance(value, torch.Tensor):
-        return f"{value.dtype}{tuple(value.shape)}{value.stride()}"
-    return str(value)
-
-
-def single_call(node: Node) -> GraphModule:
-    """A graph that calls ``node``'s overload alone, its tensor arguments as placeholders."""
+def joint_call(nodes: Sequence[Node]) -> GraphModule:
+    """A graph of the calls ``nodes``, none of which reads another's result; their inputs are placeholders."""
     graph = torch.fx.Graph()
-    copies: dict[Node, Node] = {}
-    for argument in node.all_input_nodes:
-        value = argument.meta.get("val")
-        copies[argument] = graph.placeholder(argument.name)
-        copies[argument].meta["val"] = value
-    copy = graph.node_copy(node, copies.__getitem__)
-    return_results(graph, copy, node.meta.get("val"))
+    results: list[Node] = []
+    for node in nodes:
+        inputs = {argument: _placeholder_like(graph, argument) for argument in node.all_input_nodes}
+        copy = graph.node_copy(node, inputs.__getitem__)
+        results += _tensors_of(graph, copy, node.meta.get("val"))
+    graph.output(tuple(results))
     return GraphModule({}, graph)
+
+
+def _placeholder_like(graph: torch.fx.Graph, node: Node) -> Node:
+    placeholder = graph.placeholder(node.name)
+    placeholder.meta["val"] = node.meta.get("val")
+    return placeholder
 
 
 def return_results(graph: torch.fx.Graph, node: Node, value: Any) -> None:
     """End ``graph`` with the tensors of ``node``, whose result looks like ``value`` (a tensor or a list of
     them).
     """
+    graph.output(tuple(_tensors_of(graph, node, value)))
+
+
+def _tensors_of(graph: torch.fx.Graph, node: Node, value: Any) -> list[Node]:
     if not isinstance(value, (list, tuple)):
-        graph.output((node,))
-        return
+        return [node]
     pieces = []
     for index, item in enumerate(value):
         if isinstance(item, torch.Tensor):
             piece = graph.call_function(operator.getitem, (node, index))
             piece.meta["val"] = item
             pieces.append(piece)
-    graph.output(tuple(pieces))
+    return pieces
 
 
 def summarise(error: BaseException, limit: int = 160) -> str:

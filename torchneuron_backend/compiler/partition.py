@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.passes.split_module import split_module
 
-from . import artefacts, lowering
-from .graph import attribute, call_signature, operator_name
+from .bisection import Span
+from .graph import attribute, operator_name
 
 _HIGHER_ORDER = "a higher-order operator, which holds graphs of its own"
 
@@ -34,31 +34,14 @@ class Split:
     calls_eager: Counter[str]
 
 
+def calls(module: GraphModule) -> list[Node]:
+    """The calls of ``module`` in its order, without the taking of one result out of several."""
+    return [node for node in _all_calls(module) if not _is_getitem(node)]
+
+
 def higher_order_calls(module: GraphModule) -> dict[Node, str]:
     """The calls of ``module`` that are no ATen overload and so have no lowering, each with the reason."""
-    return {node: _HIGHER_ORDER for node in _calls(module) if not _is_aten(node) and not _is_getitem(node)}
-
-
-def unlowerable_calls(module: GraphModule, reasons: Mapping[str, str]) -> dict[Node, str]:
-    """The calls of ``module`` that do not lower, each with the reason.
-
-    ``reasons`` has the overloads at fault (see `lowering.find_unsupported`); their other calls, with other
-    arguments, may lower all the same, so each distinct call of them is tried.
-    """
-    suspects = [node for node in _calls(module) if _is_aten(node) and call_name(node) in reasons]
-    signatures = {node: call_signature(node) for node in suspects}
-    distinct = Counter(call_name(node) for node in {key: node for node, key in signatures.items()}.values())
-    verdicts: dict[str, str | None] = {}
-    for node, signature in signatures.items():
-        if signature not in verdicts:
-            name = call_name(node)
-            verdicts[signature] = (
-                reasons[name]
-                if distinct[name] == 1
-                else artefacts.find_unsupported(lowering.single_call(node)).get(name)
-            )
-    found = {node: verdicts[signature] for node, signature in signatures.items()}
-    return {node: reason for node, reason in found.items() if reason is not None}
+    return {node: _HIGHER_ORDER for node in calls(module) if not _is_aten(node)}
 
 
 def call_name(node: Node) -> str:
@@ -73,10 +56,26 @@ def split(module: GraphModule, eager: Mapping[Node, str]) -> Split:
 
     A compiled stage that would only make views is left to the eager ones.
     """
+    return _split(module, _useful_stages(_all_calls(module), set(eager)))
+
+
+def split_at(module: GraphModule, spans: Sequence[Span]) -> Split:
+    """Split ``module`` into ``spans`` of its calls, as `calls` has them."""
+    stages: dict[Node, int] = {}
+    order = calls(module)
+    for number, span in enumerate(spans):
+        for node in order[span.start : span.end]:
+            stages[node] = 2 * number + span.eager
+    for node in module.graph.nodes:
+        if _is_getitem(node):
+            stages[node] = stages[node.all_input_nodes[0]]
+    return _split(module, stages)
+
+
+def _split(module: GraphModule, stages: dict[Node, int]) -> Split:
     for node in module.graph.nodes:
         if node.op == "get_attr":
             node.meta.setdefault("val", attribute(module, node))
-    stages = _useful_stages(_calls(module), set(eager))
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     for node in sorted(stages, key=stages.__getitem__):
         output.prepend(node)
@@ -119,7 +118,7 @@ def _stages(calls: list[Node], eager: set[Node]) -> dict[Node, int]:
     return stages
 
 
-def _calls(module: GraphModule) -> list[Node]:
+def _all_calls(module: GraphModule) -> list[Node]:
     return [node for node in module.graph.nodes if node.op == "call_function"]
 
 

@@ -3,6 +3,8 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <chrono>
+
 #include "allocator.h"
 #include "boxed.h"
 #include "counters.h"
@@ -11,6 +13,7 @@
 #include "generator.h"
 #include "lowerings.h"
 #include "storage.h"
+#include "teardown.h"
 
 namespace py = pybind11;
 
@@ -59,6 +62,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("is_in_bad_fork", &neuron::in_bad_fork);
   m.def("is_initialized", &neuron::device_in_use);
   m.def("synchronize", [] { neuron::faults::raise_late_error(); }, no_gil);
+
+  m.def("settle_autograd_threads", [](double seconds) {
+    return neuron::settle_autograd_threads(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+  }, no_gil);
 
   m.def("default_generator", [](c10::DeviceIndex index) { return neuron::default_generator(index); });
 

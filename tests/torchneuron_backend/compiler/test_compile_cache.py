@@ -13,7 +13,7 @@ import torch
 from torch.compiler._cache import CacheArtifactManager
 
 import torchneuron_backend.compiler as compiler
-from torchneuron_backend.compiler import executable, lowering
+from torchneuron_backend.compiler import executable, lowering, search
 from torchneuron_backend.compiler.cache import Cache, key_of, open_cache
 
 from .opaque import NAME, opaque
@@ -46,7 +46,7 @@ def test_a_second_compilation_neither_lowers_nor_compiles(
     expected, cold = compile_and_run()
     assert (cold["cache_hits"], cold["lowering_hits"]) == (0, 0)
     monkeypatch.setattr(lowering, "lower", None)
-    monkeypatch.setattr(lowering, "find_unsupported", None)
+    monkeypatch.setattr(search, "refused", None)
     monkeypatch.setattr(executable.Executable, "__init__", None)
     result, warm = compile_and_run()
     assert result == expected
@@ -145,8 +145,7 @@ import torch, torchneuron_backend.compiler as compiler
 x = torch.arange(12.0, device="neuron").reshape(3, 4).requires_grad_()
 torch.compile(lambda v: (v.softmax(1) @ v.t()).sum(), backend="neuron")(x).backward()
 metrics = compiler.get_dynamo_metrics()
-print(metrics["cache_hits"], metrics["lowering_hits"], x.grad.sum().item(), flush=True)
-import os; os._exit(0)  # this is about the cache; XLA has aborted once in the teardown of an interpreter
+print(metrics["cache_hits"], metrics["lowering_hits"], x.grad.sum().item())
 """
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import torchneuron_backend.compiler as compiler
-from torchneuron_backend.compiler import lowering
+from torchneuron_backend.compiler import lowering, search
 
 from .opaque import GRADIENT_NAME, NAME, opaque
 
@@ -29,7 +29,7 @@ def compiled(function: Callable[..., object], **options: object) -> Callable[...
 
 
 def test_a_graph_that_lowers_is_one_piece_and_nothing_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lowering, "find_unsupported", None)
+    monkeypatch.setattr(search, "refused", None)
     compiled(lambda x: x.relu() + 1)(torch.ones(3, device="neuron"))
     metrics = compiler.get_dynamo_metrics()
     assert (metrics["partitions"], metrics["ops_eager"]) == (1, [])

@@ -1,0 +1,39 @@
+"""What optimizers call, taken apart: operators on lists of tensors, and the multiply-add of tensor rates."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+@functools.cache
+def optimizer_rewrites() -> dict[Any, Callable[..., Any]]:
+    """Rewrites by overload: each functional ``_foreach_`` operator as one call per tensor, and ``prims.fma``
+    as a product and a sum.
+    """
+    rewrites = {overload: _one_by_one(overload) for overload in _list_operators()}
+    rewrites[torch.ops.prims.fma.default] = lambda a, b, c: a * b + c
+    return rewrites
+
+
+def _list_operators() -> list[torch._ops.OpOverload]:
+    found = []
+    for name in torch._C._dispatch_get_all_op_names():
+        packet, _, overload = name.removeprefix("aten::").partition(".")
+        if not name.startswith("aten::_foreach_"):
+            continue
+        candidate = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        if not candidate._schema.is_mutable and candidate.has_kernel_for_dispatch_key(_ONE_BY_ONE):
+            found.append(candidate)
+    return found
+
+
+_ONE_BY_ONE = torch._C.DispatchKey.CompositeExplicitAutograd  # type: ignore[attr-defined]
+
+
+def _one_by_one(overload: torch._ops.OpOverload) -> Callable[..., Any]:
+    """The operator's own kernel for devices without a fused one: a loop over the tensors."""
+    return functools.partial(overload._op_dk, _ONE_BY_ONE)
