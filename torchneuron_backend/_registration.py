@@ -55,6 +55,6 @@ def register() -> None:
     sys.modules.setdefault(f"torch.{NAME}", device_module)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _torch_patches.install()
-    extension.register_lowerings(tables.native_table())
+    extension.register_lowerings(*tables.native_table())
     faults.arm_from_environment()
     numerics.set_from_environment()

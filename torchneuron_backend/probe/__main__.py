@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     torch.set_num_threads(1)
     if options.summary:
-        summarise(read(options.output))
+        summarise()
         return 0
     started = time.monotonic()
     log = log_path(options.output)
@@ -70,7 +70,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "rest of the table",
     )
     parser.add_argument(
-        "--summary", action="store_true", help="say what the table makes native of OpInfo and of models"
+        "--summary",
+        action="store_true",
+        help="run OpInfo and tiny models on the device, and say how much of them is native",
     )
     parser.add_argument("--no-opinfo", action="store_true", help="leave OpInfo's samples out")
     parser.add_argument("--resume", action="store_true", help="keep the attempts of an interrupted probe")

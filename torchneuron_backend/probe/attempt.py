@@ -19,6 +19,7 @@ from ..compiler.errors import CompilerError
 from ..compiler.executable import Executable
 from ..compiler.lowering import RandomOperatorError, decompose, return_results, summarise, to_stablehlo
 from .calls import Call
+from .conditions import CONDITIONS
 
 NATIVE = "native"
 STATUSES = (
@@ -36,10 +37,27 @@ STATUSES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """``status`` is one of STATUSES; ``detail`` is empty for a native operator."""
+    """``status`` is one of STATUSES. A native operator has a ``detail`` only where it is so on a condition
+    (``when``, of `conditions.CONDITIONS`): what becomes of the other calls.
+    """
 
     status: str
     detail: str = ""
+    when: str = ""
+
+
+def measure(examples: list[Call], timeout_s: float = 60.0) -> Outcome:
+    """As :func:`attempt`; but where some example fails, and all for which a condition holds do not, the
+    operator is native on this condition.
+    """
+    outcome = attempt(examples, timeout_s)
+    if outcome.status == NATIVE:
+        return outcome
+    for name, condition in CONDITIONS.items():
+        inside = [call for call in examples if condition(call.args, call.kwargs)]
+        if 0 < len(inside) < len(examples) and attempt(inside, timeout_s).status == NATIVE:
+            return Outcome(NATIVE, f"else {outcome.status}: {outcome.detail}", name)
+    return outcome
 
 
 def attempt(examples: list[Call], timeout_s: float = 60.0) -> Outcome:
