@@ -50,7 +50,7 @@ bool holds(Condition condition, const OpPlan& plan, const torch::jit::Stack& sta
       case Condition::SmallMatrices:
         return is_larger_than(value, 128);
       case Condition::TinyMatrices:
-        return is_larger_than(value, 32);
+        return is_larger_than(value, 16);
     }
     return true;
   });

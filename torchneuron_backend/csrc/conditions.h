@@ -15,7 +15,7 @@ struct OpPlan;
 enum class Condition : uint8_t {
   IntegerIndices,  // "integer_indices": no tensor in a list is a mask, whose true elements would decide on shapes
   SmallMatrices,   // "small_matrices": no matrix has more than 128 rows and 128 columns; factorised row by row
-  TinyMatrices,    // "tiny_matrices": no matrix has more than 32 rows and 32 columns; diagonalised by rotations
+  TinyMatrices,    // "tiny_matrices": no matrix has more than 16 rows and 16 columns; diagonalised by rotations
 };
 constexpr size_t kConditions = 3;
 

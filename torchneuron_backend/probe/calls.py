@@ -99,10 +99,11 @@ def key_of(
 ) -> tuple[Key, torch._ops.OpOverload, dict[str, Any], list[torch.Tensor], list[torch.Tensor]] | None:
     """The key of a call, with its functional form, that one's keyword arguments, and the tensors in and out.
 
-    None for a call that is of no use: no functional form, no plain tensors, or nothing to compute.
+    None for a call that is of no use: no functional form, no plain tensors, or nothing to compute, as where an
+    operator only reads (a number out of a tensor, errors).
     """
     functional = functional_form(overload)
-    if functional is None:
+    if functional is None or {str(result.type) for result in functional._schema.returns} <= {"number"}:
         return None
     kwargs = {name: value for name, value in kwargs.items() if not _is_out_argument(overload, name)}
     tensors = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, torch.Tensor)]

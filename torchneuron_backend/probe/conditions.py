@@ -38,8 +38,8 @@ CONDITIONS: dict[str, Condition] = {
     "integer_indices": _integer_indices,
     # No matrix has more than 128 rows and 128 columns: it is factorised row by row.
     "small_matrices": _at_most(128),
-    # No matrix has more than 32 rows and 32 columns: it is diagonalised by rotations.
-    "tiny_matrices": _at_most(32),
+    # No matrix has more than 16 rows and 16 columns: it is diagonalised by rotations.
+    "tiny_matrices": _at_most(16),
 }
 
 
