@@ -19,6 +19,8 @@ from ..compiler.errors import CompilerError
 from ..compiler.executable import Executable
 from ..compiler.lowering import RandomOperatorError, decompose, return_results, summarise, to_stablehlo
 from ..compiler.rewrites import REWRITES
+from ..compiler.rewrites.random import RANDOM
+from . import generator
 from .calls import Call
 from .conditions import CONDITIONS
 from .gauges import without_choice
@@ -102,12 +104,50 @@ def _work(examples: list[Call], emit: Callable[[str, Any], None]) -> None:
             return
 
 
+@dataclass(frozen=True)
+class _Program:
+    """What is compiled for a call: ``target`` on these arguments, and what it should return."""
+
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    returned: Any
+
+
+def _program_of(call: Call) -> _Program:
+    drawn = _random_program(call)
+    if drawn is not None:
+        return drawn
+    returned = call.overload(*_cloned(call.args), **_cloned(call.kwargs))
+    if isinstance(returned, bool):
+        # The schema has no place for a tensor; that Python reads it is no part of what is computed.
+        target = REWRITES.get(call.overload, call.overload)
+        return _Program(target, call.args, call.kwargs, torch.tensor(returned))
+    return _Program(call.overload, call.args, call.kwargs, returned)
+
+
+def _random_program(call: Call) -> _Program | None:
+    """A random operator with the generator's state before and after it; None without a rewrite for it."""
+    rewrite = RANDOM.get(call.overload)
+    if rewrite is None:
+        return None
+    torch.manual_seed(0)
+    torch.rand(5)  # into the middle of a block
+    before = generator.state()
+    returned = call.overload(*_cloned(call.args), **_cloned(call.kwargs))
+    args = (*before, *call.args)
+    if rewrite(*args, **call.kwargs) is NotImplemented:
+        return None
+    results = returned if isinstance(returned, tuple) else (returned,)
+    return _Program(rewrite, args, call.kwargs, (*results, *generator.state()))
+
+
 def _try_call(call: Call, enter: Callable[[str], None]) -> Outcome:
     enter("tracing")
-    returned = _as_tensors(call.overload(*_cloned(call.args), **_cloned(call.kwargs)))
-    expected = _tensors(returned)
+    program = _program_of(call)
+    expected = _tensors(program.returned)
     try:
-        graph, inputs = _graph_of(call, returned)
+        graph, inputs = _graph_of(program)
         graph = decompose(graph)
     except Exception as error:  # noqa: BLE001 - every refusal to trace is an answer
         return _untraceable(error)
@@ -133,19 +173,14 @@ def _cloned(value: Any) -> Any:
     return tree_map_only(torch.Tensor, torch.clone, value)
 
 
-def _as_tensors(value: Any) -> Any:
-    """A bool that an operator hands to Python is computed as a tensor: that it is read is no part of it."""
-    return torch.tensor(value) if isinstance(value, bool) else value
-
-
 def _tensors(value: Any) -> list[torch.Tensor]:
     """The tensors of a result that hold anything: an empty one leaves nothing to compute."""
     return [item for item in tree_flatten(value)[0] if isinstance(item, torch.Tensor) and item.numel()]
 
 
-def _graph_of(call: Call, returned: Any) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
+def _graph_of(program: _Program) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
     """A graph of this one call, with its tensors as placeholders, and those tensors."""
-    leaves, structure = tree_flatten((call.args, call.kwargs))
+    leaves, structure = tree_flatten((program.args, program.kwargs))
     graph = torch.fx.Graph()
     inputs: list[torch.Tensor] = []
     with FakeTensorMode() as fake:
@@ -155,12 +190,9 @@ def _graph_of(call: Call, returned: Any) -> tuple[torch.fx.GraphModule, list[tor
                 leaves[index] = graph.placeholder(f"argument_{index}")
                 leaves[index].meta["val"] = fake.from_tensor(leaf)
         args, kwargs = tree_unflatten(leaves, structure)
-        # The schema of an operator that hands a bool to Python has no place for the tensor.
-        reads = any(str(result.type) == "bool" for result in call.overload._schema.returns)
-        target = REWRITES.get(call.overload, call.overload) if reads else call.overload
-        node = graph.call_function(target, args, kwargs)
+        node = graph.call_function(program.target, args, kwargs)
         node.meta["val"] = tree_map_only(
-            torch.Tensor, lambda item: fake.from_tensor(item) if item.numel() else None, returned
+            torch.Tensor, lambda item: fake.from_tensor(item) if item.numel() else None, program.returned
         )
     return_results(graph, node, node.meta["val"])
     return torch.fx.GraphModule({}, graph), inputs

@@ -99,8 +99,8 @@ def key_of(
 ) -> tuple[Key, torch._ops.OpOverload, dict[str, Any], list[torch.Tensor], list[torch.Tensor]] | None:
     """The key of a call, with its functional form, that one's keyword arguments, and the tensors in and out.
 
-    None for a call that is of no use: no functional form, no plain tensors, or nothing to compute, as where an
-    operator only reads (a number out of a tensor, errors).
+    None for a call that is of no use: no functional form, no plain tensors, or nothing to compute, as where
+    an operator only reads (a number out of a tensor, errors).
     """
     functional = functional_form(overload)
     if functional is None or {str(result.type) for result in functional._schema.returns} <= {"number"}:

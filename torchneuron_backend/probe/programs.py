@@ -39,6 +39,18 @@ _DIAGONALISING: tuple[Callable[[torch.Tensor], Any], ...] = (
     torch.linalg.svd,
     torch.linalg.pinv,
 )
+_DRAWING: tuple[Callable[[torch.Tensor], Any], ...] = (
+    lambda x: x.uniform_(-1.0, 2.0),
+    lambda x: x.bernoulli_(0.3),
+    lambda x: torch.rand_like(x).bernoulli(),
+    lambda x: x.exponential_(0.7),
+    lambda x: x.cauchy_(0.5, 2.0),
+    lambda x: x.geometric_(0.3),
+    lambda x: x.random_(9),
+    lambda x: x.random_(-3, 9),
+    lambda x: torch.native_dropout(x, 0.1, True),
+)
+_SIZES = ((3, 4), (40, 30), (130, 130))
 _FACTORISING: tuple[Callable[[torch.Tensor], Any], ...] = (
     torch.linalg.cholesky,
     torch.linalg.det,
@@ -99,6 +111,7 @@ PROGRAMS: tuple[Callable[[torch.dtype], Any], ...] = (
     lambda d: _tensor(d, 3, 4)[_tensor(d, 3, 4) > 0],
     lambda d: torch.searchsorted(_tensor(d, 3, 6).sort(-1)[0], _tensor(d, 3, 4)),
     lambda d: torch.searchsorted(_tensor(d, 6).sort(-1)[0], _tensor(d, 3, 4), right=True),
+    *(lambda d, run=run, size=size: run(_tensor(d, *size).detach()) for run in _DRAWING for size in _SIZES),
     *(lambda d, run=run: run(_regular(d, 20)) for run in _DIAGONALISING),
     *(lambda d, run=run: run(_regular(d, 130)) for run in (*_DIAGONALISING, *_FACTORISING)),
 )
