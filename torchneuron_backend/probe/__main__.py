@@ -11,6 +11,7 @@ import torch
 
 from .attempt import NATIVE
 from .calls import DTYPES, Calls, Key, collect_opinfo
+from .conditions import held
 from .programs import collect_programs
 from .run import probe
 from .summary import summarise
@@ -66,8 +67,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "--update",
         nargs="*",
         metavar="OP",
-        help="try these overloads alone (aten::add.Tensor; without any, what is not native), and keep the "
-        "rest of the table",
+        help="try these overloads alone (aten::add.Tensor; without any, what is not native, and what has calls "
+        "of different conditions), and keep the rest of the table",
     )
     parser.add_argument(
         "--summary",
@@ -98,8 +99,10 @@ def _collect(options: argparse.Namespace) -> Calls:
 def _narrow(calls: Calls, updated: list[str], table: list[Entry]) -> list[Entry]:
     """Leave in ``calls`` only what is to be tried again; return the entries of ``table`` that stay."""
     native = {Key(entry.op, entry.dtype) for entry in table if entry.status == NATIVE}
-    for key in list(calls.by_key):
-        if key.op not in updated if updated else key in native:
+    for key, examples in list(calls.by_key.items()):
+        # Calls of different conditions may fare differently where calls of one were native.
+        alike = len({held(call.args, call.kwargs) for call in examples}) == 1
+        if key.op not in updated if updated else key in native and alike:
             del calls.by_key[key]
     # The last entry of a key counts: what is tried again replaces what is kept.
     return table
