@@ -67,8 +67,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "--update",
         nargs="*",
         metavar="OP",
-        help="try these overloads alone (aten::add.Tensor; without any, what is not native, and what has calls "
-        "of different conditions), and keep the rest of the table",
+        help="try these overloads alone (aten::add.Tensor; without any, what is not native, and what has "
+        "calls of different conditions), and keep the rest of the table",
     )
     parser.add_argument(
         "--summary",

@@ -1,6 +1,6 @@
 """Eigenvalues and singular values of small matrices by Jacobi's rotations, and what follows from them.
 
-G. Golub and C. Van Loan, "Matrix Computations", 4th ed., 8.5 and 8.6.3. One step rotates disjoint pairs of
+G. Golub and C. Van Loan, "Matrix Computations", 4th ed., 8.5 and 8.6.3. One step turns disjoint pairs of
 columns, all at once; a round robin lets every column meet every other once a sweep.
 """
 
@@ -13,7 +13,7 @@ import torch
 from .factorisations import _reflect, _transposed
 from .registry import aten, rewrites
 
-# An unrolled sweep over n columns has n steps of some ten operators each.
+# An unrolled sweep over n columns has n steps of some twenty operators each.
 _MOST_COLUMNS = 16
 # Convergence is quadratic: more sweeps changed no result in float32.
 _SWEEPS = 6
@@ -23,32 +23,26 @@ def _fits(matrix: torch.Tensor) -> bool:
     return matrix.dtype == torch.float32 and min(matrix.shape[-2:]) <= _MOST_COLUMNS
 
 
-def _rounds(count: int) -> list[list[int]]:
-    """For each step of a sweep, the partner of every column: itself where it sits out."""
-    seats = [*range(count), *([None] if count % 2 else [])]
-    rounds = []
-    for _ in range(len(seats) - 1):
-        partner = list(range(count))
-        for one, other in zip(seats[: len(seats) // 2], reversed(seats), strict=False):
-            if one is not None and other is not None:
-                partner[one], partner[other] = other, one
-        rounds.append(partner)
-        seats = [seats[0], seats[-1], *seats[1:-1]]
-    return rounds
+def _rotate(x: torch.Tensor, y: torch.Tensor, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Turn each column of ``x`` with the same one of ``y`` until their first ``rows`` rows are orthogonal."""
+    left, right = x[..., :rows, :], y[..., :rows, :]
+    mixed = (left * right).sum(-2, keepdim=True)
+    other = (right * right).sum(-2, keepdim=True) - (left * left).sum(-2, keepdim=True)
+    idle = mixed == 0
+    ratio = other / (2.0 * torch.where(idle, torch.ones_like(mixed), mixed))
+    # The smaller root of t^2 + 2 t ratio = 1.
+    size = 1.0 / (ratio.abs() + torch.sqrt(1.0 + ratio * ratio))
+    tangent = torch.where(idle, torch.zeros_like(ratio), torch.where(ratio < 0, -size, size))
+    cosine = 1.0 / torch.sqrt(1.0 + tangent * tangent)
+    return cosine * (x - tangent * y), cosine * (y + tangent * x)
 
 
-def _tangents(
-    mine: torch.Tensor, other: torch.Tensor, mixed: torch.Tensor, partner: list[int]
-) -> torch.Tensor:
-    """The smaller root t of t^2 + 2 t (other - mine) / mixed = 1, of opposite sign for a column's partner."""
-    first = torch.tensor([1.0 if column <= each else -1.0 for column, each in enumerate(partner)])
-    idle = (mixed == 0) | torch.tensor([column == each for column, each in enumerate(partner)])
-    ratio = (other - mine) / (2.0 * torch.where(idle, torch.ones_like(mixed), mixed))
-    sign = torch.where(ratio == 0, first.expand(ratio.shape), torch.sign(ratio))
-    # The larger of |ratio| and 1 is taken out of the root, so that squares do not overflow.
-    size = ratio.abs().clamp(min=1.0)
-    root = size * torch.sqrt((ratio / size) * (ratio / size) + (1.0 / size) * (1.0 / size))
-    return torch.where(idle, torch.zeros_like(ratio), sign / (ratio.abs() + root))
+def _exchanged(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """One step of the round robin: the first column of ``x`` stays, all others move on by one seat."""
+    return (
+        torch.cat([x[..., :1], y[..., :1], x[..., 1:-1]], -1),
+        torch.cat([y[..., 1:], x[..., -1:]], -1),
+    )
 
 
 def _sorted_columns(values: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -66,27 +60,27 @@ def _eigen(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.flip(values - shift, [-1]), torch.flip(vectors, [-1])
 
 
-def _rotated(
-    columns: torch.Tensor, cosine: torch.Tensor, tangent: torch.Tensor, places: torch.Tensor
-) -> torch.Tensor:
-    return cosine.unsqueeze(-2) * (columns - tangent.unsqueeze(-2) * columns.index_select(-1, places))
-
-
 def _diagonalised(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The matrix turned until its columns are orthogonal, their descending lengths, and what turned it."""
     rows, columns = matrix.shape[-2:]
     right = torch.eye(columns, dtype=matrix.dtype).expand([*matrix.shape[:-2], columns, columns])
     both = torch.cat([matrix, right], -2)
-    for partner in _rounds(columns) * _SWEEPS if columns > 1 else []:
-        places = torch.tensor(partner)
-        left = both[..., :rows, :]
-        mine = (left * left).sum(-2)
-        mixed = (left * left.index_select(-1, places)).sum(-2)
-        tangent = _tangents(mine, mine.index_select(-1, places), mixed, partner)
-        both = _rotated(both, 1.0 / torch.sqrt(1.0 + tangent * tangent), tangent, places)
-    left = both[..., :rows, :]
-    values, both = _sorted_columns(torch.sqrt((left * left).sum(-2)), both)
-    return both[..., :rows, :], values, both[..., rows:, :]
+    if columns > 1:
+        if columns % 2:
+            both = aten.constant_pad_nd(both, [0, 1])
+        half = both.shape[-1] // 2
+        x, y = both[..., :half], both[..., half:]
+        for _ in range(_SWEEPS * (2 * half - 1)):
+            x, y = _rotate(x, y, rows)
+            if half > 1:
+                x, y = _exchanged(x, y)
+        both = torch.cat([x, y], -1)
+    left, right = both[..., :rows, :], both[..., rows:, :]
+    lengths = torch.sqrt((left * left).sum(-2))
+    # A column put in to make them even belongs behind all others.
+    lengths = torch.where((right * right).sum(-2) < 0.5, -torch.ones_like(lengths), lengths)
+    values, both = _sorted_columns(lengths, both)
+    return both[..., :rows, :columns], values[..., :columns], both[..., rows:, :columns]
 
 
 def _singular(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
