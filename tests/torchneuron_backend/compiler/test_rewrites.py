@@ -450,3 +450,20 @@ def test_equality_of_tensors_as_a_tensor() -> None:
     assert [equal(a, b).item() for a, b in ((tensor(3), tensor(3)), (tensor(3), -tensor(3)))] == [True, False]
     assert not equal(tensor(3), tensor(3, 1))
     assert equal(tensor(0), tensor(0))
+
+
+def test_batch_norm_that_updates_its_statistics() -> None:
+    x, ones = tensor(4, 3, 5), torch.ones(3)
+    overload = aten._batch_norm_with_update_functional.default
+    agrees(overload, x, ones, 2 * ones, torch.zeros(3), ones, 0.1, 1e-5)
+    agrees(overload, x, None, None, torch.zeros(3), ones, 0.1, 1e-5)
+
+
+@pytest.mark.parametrize("counts", [[1, 1, 1], [3, 2, 3], [4, 5, 4]])
+def test_fractional_pooling(counts: list[int]) -> None:
+    for dims in (2, 3):
+        x = tensor(2, 3, *[7, 9, 8][:dims])
+        samples = torch.rand(2, 3, dims, generator=torch.Generator().manual_seed(4))
+        overload = (aten.fractional_max_pool2d, aten.fractional_max_pool3d)[dims - 2].default
+        agrees(overload, x, [2, 3, 2][:dims], counts[:dims], samples)
+        agrees(overload, x[0], [2, 3, 2][:dims], counts[:dims], samples[:1])
