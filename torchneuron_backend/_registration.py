@@ -65,6 +65,6 @@ def register() -> None:
     _torch_patches.install()
     _torch_tracing.install()
     _teardown.install(extension)
-    extension.register_lowerings(tables.native_table())
+    extension.register_lowerings(*tables.native_table())
     faults.arm_from_environment()
     numerics.set_from_environment()

@@ -76,7 +76,8 @@ def stop_op_trace() -> None:
 
 
 def is_native(op: str, dtype: torch.dtype) -> bool:
-    """Whether overload ``op`` (``"aten::add.Tensor"``) runs on device memory for ``dtype``.
+    """Whether overload ``op`` (``"aten::add.Tensor"``) runs on device memory for ``dtype``, whatever else
+    its arguments: False for one that is native on a condition (``aten::index.Tensor``, by integer indices).
 
     By the lowering table, or because the device brings the kernel itself (allocation, views, copies).
     In-place and ``out=`` variants follow their functional form. False for a composite operator

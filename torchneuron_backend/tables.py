@@ -40,11 +40,15 @@ def dtype_numbers() -> dict[str, int]:
     return {name: _C.dtype_number(value) for name, value in dtypes.items()}
 
 
-def native_table(path: Path = TABLE) -> list[tuple[str, int]]:
-    """What registration needs of the table: overload names, each with a bit per native dtype."""
+def native_table(path: Path = TABLE) -> tuple[list[tuple[str, int]], list[tuple[str, int, str]]]:
+    """What registration needs of the table: overload names, each with a bit per native dtype, and the same of
+    what is native where a condition (``when``) holds, with the condition's name.
+    """
     numbers = dtype_numbers()
-    masks: dict[str, int] = {}
+    masks: dict[tuple[str, str], int] = {}
     for entry in read_table(path)["entries"]:
         if entry["status"] == "native" and entry["dtype"] in numbers:
-            masks[entry["op"]] = masks.get(entry["op"], 0) | 1 << numbers[entry["dtype"]]
-    return list(masks.items())
+            key = entry["op"], entry.get("when", "")
+            masks[key] = masks.get(key, 0) | 1 << numbers[entry["dtype"]]
+    always = [(op, mask) for (op, when), mask in masks.items() if not when]
+    return always, [(op, mask, when) for (op, when), mask in masks.items() if when]

@@ -8,7 +8,7 @@ from torchneuron_backend import tables
 
 
 def test_a_missing_table_makes_nothing_native_so_that_the_probe_can_run(tmp_path: Path) -> None:
-    assert tables.native_table(tmp_path / "none.json") == []
+    assert tables.native_table(tmp_path / "none.json") == ([], [])
 
 
 @pytest.mark.parametrize(("text", "words"), [("{", "is not JSON"), ("[]", "no list of entries")])
@@ -24,6 +24,11 @@ def test_a_dtype_is_a_bit(tmp_path: Path) -> None:
     path.write_text(
         '{"entries": [{"op": "aten::mm", "dtype": "float32", "status": "native"},'
         ' {"op": "aten::mm", "dtype": "int64", "status": "dtype"},'
+        ' {"op": "aten::index.Tensor", "dtype": "bool", "status": "native", "when": "integer_indices"},'
         ' {"op": "aten::lgamma", "dtype": "float32", "status": "no_decomposition"}]}'
     )
-    assert tables.native_table(path) == [("aten::mm", 1 << tables.dtype_numbers()["float32"])]
+    numbers = tables.dtype_numbers()
+    assert tables.native_table(path) == (
+        [("aten::mm", 1 << numbers["float32"])],
+        [("aten::index.Tensor", 1 << numbers["bool"], "integer_indices")],
+    )

@@ -160,26 +160,38 @@ def _host_like(value: torch.Tensor) -> torch.Tensor:
 
 
 def _mutates(node: Node) -> bool:
+    if node.target in _IDENTITIES:
+        return False
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 _IDENTITIES = {
     torch.ops.aten.detach.default,
+    torch.ops.aten.detach_.default,  # what torch.tensor() does with its own
     torch.ops.aten.alias.default,
     torch.ops.aten.lift_fresh_copy.default,
 }
 
 
 def _simplify(module: GraphModule) -> None:
-    """Take out what computes nothing: identities, assertions, dead code."""
+    """Take out what computes nothing: identities, assertions, dead code; and name each constant once."""
     for node in list(module.graph.nodes):
         if node.target in _IDENTITIES:
             node.replace_all_uses_with(node.args[0])
             module.graph.erase_node(node)
         elif node.op == "call_function" and "assert" in str(node.target) and not node.users:
             module.graph.erase_node(node)
+    _repeat_constants(module)
     module.graph.eliminate_dead_code()
     module.recompile()
+
+
+def _repeat_constants(module: GraphModule) -> None:
+    """One node for each use of a constant: the importer does not look one up that it has met."""
+    for node in [node for node in module.graph.nodes if node.op == "get_attr"]:
+        for user in list(node.users):
+            with module.graph.inserting_before(user):
+                user.replace_input_with(node, module.graph.node_copy(node))
 
 
 def to_stablehlo(module: GraphModule) -> str:

@@ -587,6 +587,19 @@ OpPlan::OpPlan(const c10::OperatorHandle& op)
   draws_from_default = !has_generator && op.hasTag(at::Tag::nondeterministic_seeded);
 }
 
+bool OpPlan::is_native(c10::ScalarType dtype, const torch::jit::Stack& stack) const {
+  if (is_native(dtype)) {
+    return true;
+  }
+  for (size_t i = 0; i < kConditions; ++i) {
+    const bool applies = (conditional_dtypes[i].load() >> static_cast<int>(dtype)) & 1;
+    if (applies && holds(static_cast<Condition>(i), *this, stack)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 OpPlan& plan_for(const c10::OperatorHandle& op) {
   const auto& name = op.operator_name();
   {
@@ -621,7 +634,7 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   HostCall call(plan, *stack);
   use_device();
   const auto dtype = call.dtype();
-  bool native = !dtype.has_value() || plan.is_native(*dtype);
+  bool native = !dtype.has_value() || plan.is_native(*dtype, *stack);
   const c10::DeviceIndex core = call.device().has_value() && call.device()->type() == kNeuron
       ? call.device()->index() : current_device();
   const auto fault = faults::before(plan.record, core);

@@ -1,16 +1,20 @@
 #pragma once
 
 // The boxed kernel: any operator, run by its host kernel, either on device memory in place (native) or on
-// copies (fallback). Which of the two is decided per call, by the dtype, from the lowering table.
+// copies (fallback). Which of the two is decided per call, from the lowering table: by the dtype and, for some, by a
+// condition on the arguments.
 
 #include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "conditions.h"
 #include "counters.h"
 
 namespace neuron {
@@ -37,6 +41,9 @@ struct OpPlan {
 
   bool is_native(c10::ScalarType dtype) const { return (native_dtypes.load() >> static_cast<int>(dtype)) & 1; }
 
+  // Whether the call whose arguments are the last on the stack is native.
+  bool is_native(c10::ScalarType dtype, const torch::jit::Stack& stack) const;
+
   const c10::FunctionSchema* schema;
   OpRecord& record;
   std::vector<ArgumentPlan> arguments;
@@ -46,6 +53,7 @@ struct OpPlan {
   bool returns_view = false;  // some result is a view of an argument
   bool boxed = false;         // registration has put a BoxedKernel on the operator
   std::atomic<uint64_t> native_dtypes{0};  // one bit per c10::ScalarType
+  std::array<std::atomic<uint64_t>, kConditions> conditional_dtypes{};  // the same, where a condition holds
 };
 
 OpPlan& plan_for(const c10::OperatorHandle& op);

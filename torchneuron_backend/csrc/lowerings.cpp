@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <optional>
@@ -71,23 +72,27 @@ bool same_inputs(const c10::FunctionSchema& functional, const c10::FunctionSchem
   return next == wanted.size();
 }
 
-// The base name of the functional form an in-place or out= overload belongs to; none for a functional one.
-std::optional<std::string> functional_base(const OperatorHandle& op) {
+// The base names that the functional form of an overload that writes to an argument may have; none for a functional
+// overload. The forms in ATen/native/native_functions.yaml: add_ and add.out are add, normal_ is normal_functional.
+std::vector<std::string> functional_bases(const OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   const auto& arguments = op.schema().arguments();
   const auto written = [](const c10::Argument& argument) {
     return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
   };
-  if (!arguments.empty() && written(arguments.front()) && name.back() == '_' && name[name.size() - 2] != '_') {
-    return name.substr(0, name.size() - 1);
+  if (std::ranges::none_of(arguments, written)) {
+    return {};
   }
-  if (!arguments.empty() && arguments.back().kwarg_only() && written(arguments.back())) {
-    return name;
-  }
-  return std::nullopt;
+  const bool in_place = written(arguments.front()) && name.back() == '_' && name[name.size() - 2] != '_';
+  const std::string base = in_place ? name.substr(0, name.size() - 1) : name;
+  return {base, base + "_functional"};
 }
 
-using Table = std::unordered_map<OperatorName, uint64_t>;
+struct Dtypes {
+  uint64_t native = 0;
+  std::array<uint64_t, kConditions> conditional{};
+};
+using Table = std::unordered_map<OperatorName, Dtypes>;
 
 // For each base name, its functional overloads that the table has.
 std::unordered_map<std::string, std::vector<OperatorHandle>> functional_forms(const Table& table) {
@@ -107,14 +112,15 @@ Table with_variants(Table table, const std::vector<OperatorName>& all_names) {
     if (!op.has_value() || table.contains(name)) {
       continue;
     }
-    const auto base = functional_base(*op);
-    const auto found = base.has_value() ? forms.find(*base) : forms.end();
-    if (found == forms.end()) {
-      continue;
-    }
-    for (const auto& form : found->second) {
-      if (same_inputs(form.schema(), op->schema())) {
-        table.emplace(name, table.at(form.operator_name()));
+    for (const auto& base : functional_bases(*op)) {
+      const auto found = forms.find(base);
+      if (found == forms.end()) {
+        continue;
+      }
+      const auto form = std::ranges::find_if(
+          found->second, [&](const auto& each) { return same_inputs(each.schema(), op->schema()); });
+      if (form != found->second.end()) {
+        table.emplace(name, table.at(form->operator_name()));
         break;
       }
     }
@@ -146,14 +152,20 @@ OperatorName parse(const std::string& op) {
 
 }  // namespace
 
-size_t register_lowerings(const std::vector<std::pair<std::string, uint64_t>>& entries) {
+size_t register_lowerings(const std::vector<std::pair<std::string, uint64_t>>& entries,
+                          const std::vector<std::tuple<std::string, uint64_t, std::string>>& conditional) {
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto all_names = dispatcher.getAllOpNames();
   Table table;
   for (const auto& [name, dtypes] : entries) {
-    table[parse(name)] |= dtypes;
+    table[parse(name)].native |= dtypes;
+  }
+  for (const auto& [name, dtypes, condition] : conditional) {
+    const auto known = condition_named(condition);
+    TORCH_CHECK(known.has_value(), "the lowering of ", name, " has the unknown condition '", condition, "'.");
+    table[parse(name)].conditional[static_cast<size_t>(*known)] |= dtypes;
   }
   table = with_variants(std::move(table), all_names);
   size_t registered = 0;
@@ -164,8 +176,14 @@ size_t register_lowerings(const std::vector<std::pair<std::string, uint64_t>>& e
       continue;
     }
     OpPlan& plan = plan_for(*op);
-    if (can_be_boxed(*op, plan)) {
-      plan.native_dtypes.store(entry == table.end() ? 0 : entry->second);
+    const bool boxable = can_be_boxed(*op, plan);
+    if (entry != table.end() && (boxable || has_kernel(*op, DispatchKey::PrivateUse1))) {
+      plan.native_dtypes.store(entry->second.native);
+      for (size_t i = 0; i < kConditions; ++i) {
+        plan.conditional_dtypes[i].store(entry->second.conditional[i]);
+      }
+    }
+    if (boxable) {
       plan.boxed = true;
       put_boxed_kernel(*op, plan);
       ++registered;

@@ -81,7 +81,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("stop_op_trace", &neuron::stop_trace);
   m.def("take_op_trace", &neuron::take_trace);
 
-  m.def("register_lowerings", &neuron::register_lowerings, no_gil);
+  m.def("register_lowerings", &neuron::register_lowerings, no_gil, py::arg("table"), py::arg("conditional") = py::list());
   m.def("is_native", [](const std::string& op, const py::object& dtype) {
     return neuron::is_native(op, dtype_number(dtype));
   });

@@ -11,6 +11,7 @@ import torch
 
 from .attempt import NATIVE
 from .calls import DTYPES, Calls, Key, collect_opinfo
+from .conditions import held
 from .programs import collect_programs
 from .run import probe
 from .summary import summarise
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     torch.set_num_threads(1)
     if options.summary:
-        summarise(read(options.output))
+        summarise()
         return 0
     started = time.monotonic()
     log = log_path(options.output)
@@ -66,11 +67,13 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "--update",
         nargs="*",
         metavar="OP",
-        help="try these overloads alone (aten::add.Tensor; without any, what is not native), and keep the "
-        "rest of the table",
+        help="try these overloads alone (aten::add.Tensor; without any, what is not native, and what has "
+        "calls of different conditions), and keep the rest of the table",
     )
     parser.add_argument(
-        "--summary", action="store_true", help="say what the table makes native of OpInfo and of models"
+        "--summary",
+        action="store_true",
+        help="run OpInfo and tiny models on the device, and say how much of them is native",
     )
     parser.add_argument("--no-opinfo", action="store_true", help="leave OpInfo's samples out")
     parser.add_argument("--resume", action="store_true", help="keep the attempts of an interrupted probe")
@@ -96,8 +99,10 @@ def _collect(options: argparse.Namespace) -> Calls:
 def _narrow(calls: Calls, updated: list[str], table: list[Entry]) -> list[Entry]:
     """Leave in ``calls`` only what is to be tried again; return the entries of ``table`` that stay."""
     native = {Key(entry.op, entry.dtype) for entry in table if entry.status == NATIVE}
-    for key in list(calls.by_key):
-        if key.op not in updated if updated else key in native:
+    for key, examples in list(calls.by_key.items()):
+        # Calls of different conditions may fare differently where calls of one were native.
+        alike = len({held(call.args, call.kwargs) for call in examples}) == 1
+        if key.op not in updated if updated else key in native and alike:
             del calls.by_key[key]
     # The last entry of a key counts: what is tried again replaces what is kept.
     return table

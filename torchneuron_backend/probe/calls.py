@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from ..compiler.graph import dtype_name, operator_name
+from .conditions import CONDITIONS, held
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.bool)
 
@@ -53,33 +55,42 @@ class Calls:
 
     dtypes: tuple[torch.dtype, ...] = DTYPES
     by_key: dict[Key, list[Call]] = field(default_factory=dict)
-    _seen: dict[tuple[Key, str], int] = field(default_factory=dict)
+    _seen: Counter[tuple[Any, ...]] = field(default_factory=Counter)
     _exact: set[tuple[Key, str]] = field(default_factory=set)
 
     def offer(
         self, overload: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
     ) -> None:
-        """Keep this call if its key still has room for one that looks like it."""
+        """Keep this call if its key still has room for one that looks like it and meets the same
+        conditions: each group of calls has its own room.
+        """
         found = key_of(overload, args, kwargs, out)
         if found is None:
             return
         key, functional, kwargs, tensors, results = found
-        if key.dtype not in map(dtype_name, self.dtypes) or _elements(tensors + results) > _MAX_ELEMENTS:
+        conditions = held(args, kwargs)
+        # A call too large for some condition shows what becomes of those.
+        limit = _MAX_ELEMENTS if len(conditions) == len(CONDITIONS) else 5 * _MAX_ELEMENTS
+        if key.dtype not in map(dtype_name, self.dtypes) or _elements(tensors + results) > limit:
             return
-        if len(self.by_key.get(key, ())) >= _CALLS_PER_OP or not self._has_room(key, tensors, args, kwargs):
+        if not self._has_room((key, conditions), tensors, args, kwargs):
             return
         copies = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, kwargs))
         self.by_key.setdefault(key, []).append(Call(functional, *copies))
 
-    def _has_room(self, key: Key, tensors: list[torch.Tensor], args: Any, kwargs: Any) -> bool:
+    def _has_room(
+        self, group: tuple[Key, tuple[str, ...]], tensors: list[torch.Tensor], args: Any, kwargs: Any
+    ) -> bool:
         # Two examples per combination of dtypes and ranks: one-element and empty tensors first would hide the
         # rest.
         signature = str([(tensor.dtype, tensor.ndim, tensor.numel() > 1) for tensor in tensors])
         exact = str(tree_map_only(torch.Tensor, lambda tensor: (tensor.dtype, tensor.shape), (args, kwargs)))
-        if (key, exact) in self._exact or self._seen.get((key, signature), 0) >= _CALLS_PER_SIGNATURE:
+        if (group[0], exact) in self._exact or self._seen[*group, signature] >= _CALLS_PER_SIGNATURE:
             return False
-        self._exact.add((key, exact))
-        self._seen[key, signature] = self._seen.get((key, signature), 0) + 1
+        if self._seen[group] >= _CALLS_PER_OP:
+            return False
+        self._exact.add((group[0], exact))
+        self._seen.update([group, (*group, signature)])
         return True
 
 
@@ -88,10 +99,11 @@ def key_of(
 ) -> tuple[Key, torch._ops.OpOverload, dict[str, Any], list[torch.Tensor], list[torch.Tensor]] | None:
     """The key of a call, with its functional form, that one's keyword arguments, and the tensors in and out.
 
-    None for a call that is of no use: no functional form, no plain tensors, or nothing to compute.
+    None for a call that is of no use: no functional form, no plain tensors, or nothing to compute, as where
+    an operator only reads (a number out of a tensor, errors).
     """
     functional = functional_form(overload)
-    if functional is None:
+    if functional is None or {str(result.type) for result in functional._schema.returns} <= {"number"}:
         return None
     kwargs = {name: value for name, value in kwargs.items() if not _is_out_argument(overload, name)}
     tensors = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, torch.Tensor)]
@@ -127,28 +139,26 @@ def _is_out_argument(overload: torch._ops.OpOverload, name: str) -> bool:
 @functools.cache
 def functional_form(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
     """The overload that computes the same without writing to an argument; None if there is none in
-    ``aten``.
+    ``aten``. It may return what the other writes after the other's results.
     """
     namespace, _, name = overload._schema.name.partition("::")
     if namespace != "aten":
         return None
     if not overload._schema.is_mutable:
         return overload
-    writes_out = any(argument.is_out for argument in overload._schema.arguments)
-    base = name if writes_out else re.sub(r"_$", "", name)
-    packet = getattr(torch.ops.aten, base, None)
-    if packet is None:
-        return None
     wanted = [_described(argument) for argument in overload._schema.arguments if not argument.is_out]
-    for candidate in (getattr(packet, each) for each in _likely_first(packet, overload._overloadname)):
-        offered = [_described(argument) for argument in candidate._schema.arguments]
-        if not candidate._schema.is_mutable and offered[: len(wanted)] == wanted:
-            return candidate
+    bare = re.sub(r"_$", "", name)
+    for packet in (getattr(torch.ops.aten, each, None) for each in (name, bare, f"{bare}_functional")):
+        for each in _likely_first(packet, overload._overloadname) if packet else ():
+            candidate = getattr(packet, each)
+            offered = [_described(argument) for argument in candidate._schema.arguments]
+            if not candidate._schema.is_mutable and offered[: len(wanted)] == wanted:
+                return candidate
     return None
 
 
-def _described(argument: Any) -> tuple[str, str, str]:
-    return argument.name, str(argument.type), str(argument.default_value)
+def _described(argument: Any) -> tuple[str, str]:
+    return argument.name, str(argument.type)
 
 
 def _likely_first(packet: Any, overload_name: str) -> list[str]:
@@ -212,18 +222,32 @@ def _wanted(info: Any, only: set[str]) -> bool:
 
 def run_entry(calls: Offered, info: Any, dtype: torch.dtype, samples: int) -> None:
     """Offer what the first ``samples`` OpInfo samples of ``info`` call, forward and backward."""
+    for run in entry_runs(info, dtype, samples, "cpu"):
+        try:
+            with warnings.catch_warnings(), Watch(calls):
+                warnings.simplefilter("ignore")
+                run()
+        except Exception:  # noqa: BLE001 - a sample that fails on the CPU has nothing to teach
+            continue
+
+
+def entry_runs(info: Any, dtype: torch.dtype, samples: int, device: str) -> Iterator[Callable[[], None]]:
+    """One function per sample of ``info``, first ones first, that calls the operator on ``device`` and, where
+    it has a gradient in ``dtype`` on the CPU, its backward. The samples' own tensors exist before.
+    """
     with_gradient = info.supports_autograd and dtype in info.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for sample in _choose(info.sample_inputs("cpu", dtype, requires_grad=with_gradient), samples):
-            try:
-                with Watch(calls):
-                    out = info(sample.input, *sample.args, **sample.kwargs)
-                    if with_gradient:
-                        _backward(out)
-            except Exception:  # noqa: BLE001 - a sample that fails on the CPU has nothing to teach
-                continue
+        chosen = _choose(info.sample_inputs(device, dtype, requires_grad=with_gradient), samples)
+    for sample in chosen:
+        yield functools.partial(_run_sample, info, sample, with_gradient)
+
+
+def _run_sample(info: Any, sample: Any, with_gradient: bool) -> None:
+    out = info(sample.input, *sample.args, **sample.kwargs)
+    if with_gradient:
+        _backward(out)
 
 
 def _choose(samples: Iterable[Any], count: int) -> list[Any]:
@@ -248,7 +272,7 @@ def _backward(out: Any) -> None:
     if results:
         # Ones would do for shapes, but the gradient of a normalisation along them is zero: rounding noise.
         with _disable_current_modes():  # drawing them is no part of the program
-            gradients = [torch.randn_like(item) for item in results]
+            gradients = [torch.randn(item.shape, dtype=item.dtype).to(item.device) for item in results]
         torch.autograd.backward(results, gradients)
 
 

@@ -6,6 +6,7 @@ operators that transformers models use, as they share most of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -133,11 +134,21 @@ def build(name: str) -> tuple[torch.nn.Module, dict[str, Any]]:
 
 def collect_models(calls: Offered) -> None:
     """Offer what training steps of all models call, in float32 and, for the forward pass, bfloat16."""
+    run_models("cpu", lambda program: collect_program(calls, program))
+
+
+def run_models(device: str, run: Callable[[Callable[[], None]], None]) -> None:
+    """Hand ``run`` one program after the other: for each model, on ``device``, a training step in float32 and
+    a forward pass in bfloat16.
+    """
     for name in BUILDERS:
-        model, inputs = build(name)
-        collect_program(calls, lambda model=model, inputs=inputs: _train(model, inputs))
-        halved, inputs = build(name)
-        collect_program(calls, lambda model=halved, inputs=inputs: _infer(model, inputs))
+        for step in (_train, _infer):
+            model, inputs = build(name)
+            moved = {
+                key: value.to(device) if isinstance(value, torch.Tensor) else value
+                for key, value in inputs.items()
+            }
+            run(functools.partial(step, model.to(device), moved))
 
 
 def _train(model: torch.nn.Module, inputs: dict[str, Any]) -> None:

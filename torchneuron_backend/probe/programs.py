@@ -28,6 +28,49 @@ def _sampled(d: torch.dtype, **how: Any) -> torch.Tensor:
     return F.grid_sample(_plane(d), _tensor(d, 2, 3, 3, 2), align_corners=False, **how)
 
 
+def _regular(d: torch.dtype, size: int) -> torch.Tensor:
+    """A positive definite matrix, larger than OpInfo's: what lowers by size shows here."""
+    half = _tensor(d, size, size).detach()
+    return half @ half.T + size * torch.eye(size, dtype=d)
+
+
+_DIAGONALISING: tuple[Callable[[torch.Tensor], Any], ...] = (
+    torch.linalg.eigh,
+    torch.linalg.svd,
+    torch.linalg.pinv,
+)
+_DRAWING: tuple[Callable[[torch.Tensor], Any], ...] = (
+    lambda x: x.uniform_(-1.0, 2.0),
+    lambda x: x.bernoulli_(0.3),
+    lambda x: torch.rand_like(x).bernoulli(),
+    lambda x: x.exponential_(0.7),
+    lambda x: x.cauchy_(0.5, 2.0),
+    lambda x: x.geometric_(0.3),
+    lambda x: x.random_(9),
+    lambda x: x.random_(-3, 9),
+    lambda x: torch.native_dropout(x, 0.1, True),
+)
+_SIZES = ((3, 4), (40, 30), (130, 130))
+_FACTORISING: tuple[Callable[[torch.Tensor], Any], ...] = (
+    torch.linalg.cholesky,
+    torch.linalg.det,
+    torch.linalg.inv,
+    torch.linalg.lu,
+    torch.linalg.qr,
+    torch.linalg.slogdet,
+    torch.cholesky,
+    torch.cholesky_inverse,
+    lambda x: torch.cholesky_solve(x[:, :2], x),
+    lambda x: torch.linalg.solve(x, x[:, :2]),
+    lambda x: torch.linalg.solve_triangular(x, x[:, :2], upper=True),
+    lambda x: torch.triangular_solve(x[:, :2], x),
+    lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x[:, :2]),
+    lambda x: torch.lu_unpack(*torch.linalg.lu_factor(x)),
+    lambda x: torch.linalg.householder_product(*torch.geqrf(x)),
+    lambda x: torch.ormqr(*torch.geqrf(x), x[:, :2]),
+)
+
+
 PROGRAMS: tuple[Callable[[torch.dtype], Any], ...] = (
     lambda d: F.interpolate(_plane(d), size=(7, 9), mode="nearest"),
     lambda d: F.interpolate(_plane(d), scale_factor=2.0, mode="nearest"),
@@ -65,6 +108,12 @@ PROGRAMS: tuple[Callable[[torch.dtype], Any], ...] = (
     lambda d: _tensor(d, 3, 4).amax(-1),
     lambda d: _tensor(d, 3, 4).sum(),
     lambda d: _tensor(d, 3, 4).repeat_interleave(2, 0),
+    lambda d: _tensor(d, 3, 4)[_tensor(d, 3, 4) > 0],
+    lambda d: torch.searchsorted(_tensor(d, 3, 6).sort(-1)[0], _tensor(d, 3, 4)),
+    lambda d: torch.searchsorted(_tensor(d, 6).sort(-1)[0], _tensor(d, 3, 4), right=True),
+    *(lambda d, run=run, size=size: run(_tensor(d, *size).detach()) for run in _DRAWING for size in _SIZES),
+    *(lambda d, run=run: run(_regular(d, 20)) for run in _DIAGONALISING),
+    *(lambda d, run=run: run(_regular(d, 130)) for run in (*_DIAGONALISING, *_FACTORISING)),
 )
 
 
@@ -78,6 +127,6 @@ def collect_programs(calls: Offered, dtypes: tuple[torch.dtype, ...]) -> None:
                 continue  # not every program has every dtype
 
 
-def _there_and_back(result: torch.Tensor) -> None:
-    if result.requires_grad:
+def _there_and_back(result: Any) -> None:
+    if isinstance(result, torch.Tensor) and result.requires_grad:
         result.float().square().sum().backward()

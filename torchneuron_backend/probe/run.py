@@ -11,7 +11,7 @@ from pathlib import Path
 from ..compiler.executable import has_client
 from ..compiler.graph import dtype_name
 from ..compiler.lowering import preload
-from .attempt import attempt
+from .attempt import measure
 from .calls import Call, Calls, Key
 from .table import Entry, append, read_log, tidy
 
@@ -49,8 +49,8 @@ def _work(share: Iterable[tuple[Key, list[Call]]], log: Path, timeout_s: float, 
         for key, examples in share:
             if os.getppid() != parent:
                 break
-            outcome = attempt(examples, timeout_s)
-            append(log, Entry(key.op, key.dtype, outcome.status, tidy(outcome.detail)))
+            outcome = measure(examples, timeout_s)
+            append(log, Entry(key.op, key.dtype, outcome.status, tidy(outcome.detail), outcome.when))
         code = 0
     finally:
         os._exit(code)

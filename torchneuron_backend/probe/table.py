@@ -9,7 +9,7 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,15 +21,20 @@ _DETAIL_LIMIT = 140
 
 @dataclass(frozen=True)
 class Entry:
-    """One row: ``aten::add.Tensor``, ``float32``, a status of ``attempt.STATUSES``, one line of detail."""
+    """One row: ``aten::add.Tensor``, ``float32``, a status of ``attempt.STATUSES``, one line of detail, and
+    for what is native on a condition, its name in ``conditions.CONDITIONS``.
+    """
 
     op: str
     dtype: str
     status: str
     detail: str = ""
+    when: str = ""
 
     def as_json(self) -> str:
         row = {"op": self.op, "dtype": self.dtype, "status": self.status}
+        if self.when:
+            row["when"] = self.when
         if self.detail:
             row["detail"] = self.detail
         return json.dumps(row, ensure_ascii=False)
@@ -59,13 +64,13 @@ def finish(entries: Iterable[Entry]) -> list[Entry]:
     for entry in list(rows.values()):
         form = device_form(entry.op)
         if form is not None:
-            rows[Key(form, entry.dtype)] = Entry(form, entry.dtype, entry.status, entry.detail)
+            rows[Key(form, entry.dtype)] = replace(entry, op=form)
     some_dtype_lowers = {entry.op for entry in rows.values() if entry.status == NATIVE}
     for key, entry in rows.items():
         unlowered = entry.status in ("no_stablehlo_legalization", "no_decomposition")
         # Where only some calls lower, a call in another form failed: that is not the dtype's doing.
         if unlowered and entry.op in some_dtype_lowers and "those before lower" not in entry.detail:
-            rows[key] = Entry(entry.op, entry.dtype, "dtype", entry.detail)
+            rows[key] = replace(entry, status="dtype")
     return sorted(rows.values(), key=lambda entry: (entry.op, entry.dtype))
 
 

@@ -16,10 +16,11 @@ import torch
 import torchneuron_backend
 from torchneuron_backend.probe import attempt as attempts
 from torchneuron_backend.probe.__main__ import _narrow
-from torchneuron_backend.probe.attempt import NATIVE, STATUSES, attempt
+from torchneuron_backend.probe.attempt import NATIVE, STATUSES, Outcome, attempt, measure
 from torchneuron_backend.probe.calls import Call, Calls, Key, collect_program, functional_form
+from torchneuron_backend.probe.conditions import CONDITIONS, held
 from torchneuron_backend.probe.programs import collect_programs
-from torchneuron_backend.probe.summary import Reached, share_of_programs
+from torchneuron_backend.probe.summary import Ran, run_on_device, share_of_programs
 from torchneuron_backend.probe.table import Entry, append, finish, log_path, read, tidy, write
 
 aten = torch.ops.aten
@@ -41,7 +42,17 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
     with log_path(output).open("a") as stream:
         stream.write('{"op": "aten::cut of\n')
     command = [sys.executable, "-m", "torchneuron_backend.probe", "--ops", "tanh", "exp", "nonzero"]
-    command += ["linalg.eigh", "bernoulli", "--dtypes", "float32", "--samples", "1", "--resume", "--quiet"]
+    command += [
+        "special.airy_ai",
+        "multinomial",
+        "bernoulli",
+        "--dtypes",
+        "float32",
+        "--samples",
+        "1",
+        "--resume",
+        "--quiet",
+    ]
     command += ["--output", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
@@ -52,12 +63,13 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
 def test_each_operator_gets_its_answer(probed: dict[str, Entry]) -> None:
     assert probed["aten::exp"] == Entry("aten::exp", "float32", NATIVE)
     assert probed["aten::nonzero"].status == "data_dependent_shape"
-    assert probed["aten::_linalg_eigh"].status in ("no_decomposition", "no_stablehlo_legalization")
+    assert probed["aten::special_airy_ai"].status == "no_decomposition"
 
 
-def test_random_operators_are_not_native(probed: dict[str, Entry]) -> None:
-    assert probed["aten::bernoulli"].status == "no_decomposition"
-    assert "generator" in probed["aten::bernoulli"].detail
+def test_random_operators_are_native_with_the_generators_state_alone(probed: dict[str, Entry]) -> None:
+    assert probed["aten::bernoulli"].status == NATIVE
+    assert probed["aten::multinomial"].status == "no_decomposition"
+    assert "generator" in probed["aten::multinomial"].detail
 
 
 def test_a_resumed_probe_keeps_what_it_had(probed: dict[str, Entry]) -> None:
@@ -96,6 +108,10 @@ def test_in_place_and_out_calls_are_collected_in_functional_form() -> None:
     assert functional_form(aten.add_.Tensor) is aten.add.Tensor
     assert functional_form(aten.pow_.Scalar) is aten.pow.Tensor_Scalar
     assert functional_form(aten.mul.out) is aten.mul.Tensor
+    assert functional_form(aten.bernoulli_.float) is aten.bernoulli.p
+    assert functional_form(aten._native_batch_norm_legit.default) is (
+        aten._native_batch_norm_legit_functional.default
+    )
 
     calls = Calls()
     collect_program(calls, lambda: torch.ones(3).add_(torch.full((3,), 2.0)))
@@ -136,19 +152,54 @@ def test_an_update_tries_what_is_named_and_keeps_the_rest() -> None:
     assert finish([*table, tried]) == [tried, table[0]]
 
 
-def test_a_program_is_native_if_all_it_reaches_is() -> None:
-    exp, tanh, qr = (Key(f"aten::{name}", "float32") for name in ("exp", "tanh", "qr"))
-    share = share_of_programs({"a": {exp, tanh}, "b": {exp, qr}, "c": {qr}, "d": set()}, {exp, tanh})
-    assert (share.native, share.total) == (2, 4)
-    assert share.alone == {qr: 2}
-    assert str(share) == "2 of 4 (50.0%)"
+def test_a_program_is_native_if_nothing_of_it_falls_back() -> None:
+    exp, qr = Key("aten::exp", "float32"), Key("aten::qr", "float32")
+    programs = [Ran({exp}), Ran({exp, qr}, {qr}), Ran({qr}, {qr}), Ran(), Ran({exp}, {qr}, {"(Error)"})]
+    share = share_of_programs(programs)
+    assert (share.native, share.total) == (2, 5)
+    assert share.alone == {"aten::qr float32": 2}
+    assert str(share) == "2 of 5 (40.0%)"
 
 
-def test_what_a_program_reaches_is_noted_without_what_is_empty() -> None:
-    reached = Reached()
-    collect_program(reached, lambda: (torch.full((3,), 2.0).exp_(), torch.ones(0) + torch.ones(0)))
-    assert Key("aten::exp", "float32") in reached.keys
-    assert Key("aten::add.Tensor", "float32") not in reached.keys
+def test_what_a_program_does_on_the_device_is_read_off_its_counters() -> None:
+    ran = Ran()
+    x = torch.tensor([3.0, 1.0], device="neuron")
+    run_on_device(lambda: (x.exp().view(2, 1).tolist(), torch.nonzero(x), x.double()), ran)
+    assert ran.computed == {Key("aten::exp", "float32"), Key("aten::nonzero", "float32")}
+    assert ran.missing == {"aten::nonzero float32"}
+    run_on_device(lambda: x.to_sparse(), ran)
+    assert ran.raised == {"(NotImplementedError on the device)"}
+
+
+def test_calls_are_kept_by_the_conditions_that_hold_of_them() -> None:
+    calls = Calls()
+    x, rows, mask = torch.arange(6.0), torch.tensor([2, 0]), torch.tensor([True, False] * 3)
+    collect_program(calls, lambda: [x[rows + shift] for shift in range(3)] + [x[mask]])
+    kept = calls.by_key[Key("aten::index.Tensor", "float32")]
+    assert [held(call.args, call.kwargs)[0] == "integer_indices" for call in kept].count(False) == 1
+
+
+def test_an_operator_may_be_native_on_a_condition() -> None:
+    x, rows, mask = torch.arange(6.0), torch.tensor([2, 0]), torch.tensor([True, False] * 3)
+    by_rows, by_mask = (Call(aten.index.Tensor, (x, [index]), {}) for index in (rows, mask))
+    outcome = measure([by_mask, by_rows])
+    assert (outcome.status, outcome.when) == (NATIVE, "integer_indices")
+    assert "data_dependent_shape" in outcome.detail
+    assert measure([by_rows]) == Outcome(NATIVE)
+    assert measure([by_mask]).status == "data_dependent_shape"
+
+
+def test_a_bool_for_python_is_computed_as_a_tensor() -> None:
+    ones = torch.ones(3)
+    calls = [Call(aten.equal.default, each, {}) for each in ((ones, ones), (ones, 2 * ones))]
+    assert measure(calls) == Outcome(NATIVE)
+
+
+def test_operators_that_only_read_are_not_collected() -> None:
+    calls = Calls()
+    collect_program(calls, lambda: (torch.ones(1).item(), torch.linalg.cholesky(torch.eye(2))))
+    assert {key.op for key in calls.by_key} >= {"aten::linalg_cholesky_ex"}
+    assert not {key.op for key in calls.by_key} & {"aten::_local_scalar_dense", "aten::_linalg_check_errors"}
 
 
 def test_the_programs_of_the_probe_run() -> None:
@@ -167,6 +218,8 @@ def test_details_carry_nothing_of_this_run() -> None:
 def test_written_tables_read_back(tmp_path: Path) -> None:
     entries = [Entry("aten::a", "bool", NATIVE), Entry("aten::b", "int64", "dtype", "why")]
     write(tmp_path / "t.json", entries)
+    entries.append(Entry("aten::c", "bool", NATIVE, "else dtype: why", "integer_indices"))
+    write(tmp_path / "t.json", entries)
     assert [Entry(**row) for row in json.loads((tmp_path / "t.json").read_text())["entries"]] == entries
 
 
@@ -176,6 +229,8 @@ def test_the_table_of_the_package_is_sorted_unique_closed_and_of_these_versions(
     assert keys == sorted(keys)
     assert len(keys) == len(set(keys))
     assert {row["status"] for row in table["entries"]} <= set(STATUSES)
+    assert {row["when"] for row in table["entries"] if "when" in row} <= set(CONDITIONS)
+    assert all(row["status"] == NATIVE and row["detail"] for row in table["entries"] if "when" in row)
     assert all(row.get("detail") for row in table["entries"] if row["status"] != NATIVE)
     assert table["versions"]["torch"] == version("torch").partition("+")[0]
     assert table["versions"]["torch-mlir"] == version("torch-mlir")

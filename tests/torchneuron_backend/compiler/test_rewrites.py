@@ -377,3 +377,93 @@ def test_experts(ends: list[int]) -> None:
     arguments = (x, weights, offsets, tensor(9, 2))
     ours = foreign_rewrites()[operators.grouped_mm_fallback_backward.default](*arguments)
     torch.testing.assert_close(ours, operators.grouped_mm_fallback_backward(*arguments))
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 1.5, 2.0, 3.0, INF])
+def test_distances_of_all_pairs(p: float) -> None:
+    x = torch.cat([tensor(5, 3), tensor(1, 3)])
+    x[5] = x[0]
+    distances = aten._pdist_forward(x, p)
+    agrees(aten._pdist_forward.default, x, p)
+    agrees(aten._pdist_forward.default, x[:1], p)
+    if p != 1.5:  # there the kernel's gradient of a distance of zero is no number
+        agrees(aten._pdist_backward.default, tensor(15, seed=2), x, p, distances)
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_margin_losses_go_back(reduction: int) -> None:
+    x, target = tensor(4, 5), torch.tensor([0, 4, 2, 2])
+    grad = tensor(4, seed=2) if reduction == 0 else tensor(seed=2)
+    backward = aten.multi_margin_loss_backward.default
+    for p, margin, weight in ((1, 1.0, None), (2, 0.5, tensor(5, seed=3).abs())):
+        agrees(backward, grad, x, target, p, margin, weight, reduction)
+    labels = torch.tensor([[0, 3, -1, 1, 2], [-1] * 5, [4, 3, 2, 1, 0], [2, -1, 2, -1, 2]])
+    _, is_target = aten.multilabel_margin_loss_forward(x, labels, reduction)
+    agrees(aten.multilabel_margin_loss_backward.default, grad, x, labels, reduction, is_target)
+    one = grad[0] if reduction == 0 else grad
+    agrees(backward, one, x[0], target[:1].squeeze(), 1, 1.0, None, reduction)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+@pytest.mark.parametrize("initial", [None, 2.0])
+def test_segments(reduce: str, initial: float | None) -> None:
+    x = tensor(7, 2)
+    x[3, 0], x[4, 1], x[5, 1] = 0.0, 0.0, NAN
+    offsets = torch.tensor([0, 3, 3, 7])
+    for where in ({"lengths": offsets.diff()}, {"offsets": offsets}):
+        how = {**where, "axis": 0, "initial": initial}
+        agrees(aten.segment_reduce.default, x, reduce, **how, unsafe=True)
+        output = aten.segment_reduce(x, reduce, **how, unsafe=True)
+        agrees(aten._segment_reduce_backward.default, tensor(3, 2, seed=2), output, x, reduce, **how)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_mantissa_and_exponent(dtype: torch.dtype) -> None:
+    powers = torch.tensor([2.0**each for each in range(-24, 15)])
+    values = torch.cat([powers, powers * 0.999, -powers * 1.4, torch.tensor([0.0, -0.0, INF, -INF, NAN])])
+    extreme = [torch.finfo(dtype).max, torch.finfo(dtype).tiny, torch.finfo(dtype).smallest_normal / 4]
+    ours = REWRITES[aten.frexp.Tensor](torch.cat([values, torch.tensor(extreme)]).to(dtype))
+    theirs = aten.frexp(torch.cat([values, torch.tensor(extreme)]).to(dtype))
+    # What the kernel says of the exponent of what is not finite is not specified.
+    finite = theirs[0].isfinite()
+    torch.testing.assert_close(ours[0], theirs[0], rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(ours[1][finite], theirs[1][finite], rtol=0, atol=0)
+
+
+def test_hermite_polynomials() -> None:
+    x, n = tensor(8, 1) * 3, torch.tensor([-1.0, 0.0, 1.0, 2.0, 2.7, 5.0, 9.0])
+    for overload in (aten.special_hermite_polynomial_h.default, aten.special_hermite_polynomial_he.default):
+        agrees(overload, x, n)
+        agrees(overload, tensor(3) * 1e-3, torch.tensor(130.0))
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("counts", [[3, 2], [9, 11], [1, 5]])
+def test_antialiased_resampling(counts: list[int], align: bool) -> None:
+    x, grad = tensor(2, 3, 7, 8), tensor(2, 3, *counts, seed=2)
+    agrees(aten._upsample_bilinear2d_aa.default, x, counts, align)
+    agrees(aten._upsample_bilinear2d_aa_backward.default, grad, counts, [2, 3, 7, 8], align)
+
+
+def test_equality_of_tensors_as_a_tensor() -> None:
+    equal = REWRITES[aten.equal.default]
+    assert [equal(a, b).item() for a, b in ((tensor(3), tensor(3)), (tensor(3), -tensor(3)))] == [True, False]
+    assert not equal(tensor(3), tensor(3, 1))
+    assert equal(tensor(0), tensor(0))
+
+
+def test_batch_norm_that_updates_its_statistics() -> None:
+    x, ones = tensor(4, 3, 5), torch.ones(3)
+    overload = aten._batch_norm_with_update_functional.default
+    agrees(overload, x, ones, 2 * ones, torch.zeros(3), ones, 0.1, 1e-5)
+    agrees(overload, x, None, None, torch.zeros(3), ones, 0.1, 1e-5)
+
+
+@pytest.mark.parametrize("counts", [[1, 1, 1], [3, 2, 3], [4, 5, 4]])
+def test_fractional_pooling(counts: list[int]) -> None:
+    for dims in (2, 3):
+        x = tensor(2, 3, *[7, 9, 8][:dims])
+        samples = torch.rand(2, 3, dims, generator=torch.Generator().manual_seed(4))
+        overload = (aten.fractional_max_pool2d, aten.fractional_max_pool3d)[dims - 2].default
+        agrees(overload, x, [2, 3, 2][:dims], counts[:dims], samples)
+        agrees(overload, x[0], [2, 3, 2][:dims], counts[:dims], samples[:1])

@@ -79,6 +79,17 @@ def _index_put(
     return _put_by_places(tensor, indices, values, accumulate)
 
 
+@rewrites(aten._index_put_impl.default)
+def _index_put_impl(
+    tensor: torch.Tensor,
+    indices: list[torch.Tensor | None],
+    values: torch.Tensor,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Any:
+    return _index_put(tensor, indices, values, accumulate)
+
+
 def _put_by_mask(tensor: torch.Tensor, mask: torch.Tensor, values: torch.Tensor, accumulate: bool) -> Any:
     inner = tensor.ndim - mask.ndim
     wide = mask.reshape([*mask.shape, *[1] * inner])

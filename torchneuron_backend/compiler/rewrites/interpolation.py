@@ -143,3 +143,51 @@ def _steps(overload: Any, backward: Any, shift: float, count: int) -> None:
 for _dims in (1, 2, 3):
     for _name, _shift in ((f"upsample_nearest{_dims}d", 0.0), (f"_upsample_nearest_exact{_dims}d", 0.5)):
         _steps(getattr(aten, _name).default, getattr(aten, f"{_name}_backward").default, _shift, _dims)
+
+
+def _triangle(size: int, count: int, align_corners: bool, scale: float | None) -> torch.Tensor:
+    """Weights [count, size] of the antialiasing filter: a triangle as wide as an output element where that is
+    more than an input element, normalised over the elements that exist.
+    """
+    ratio = _ratio(size, count, align_corners, scale)
+    width = max(ratio, 1.0)
+    rows = []
+    for place in range(count):
+        centre = ratio * (place + 0.5)
+        first = max(int(centre - width + 0.5), 0)
+        last = min(int(centre + width + 0.5), size)
+        row = [0.0] * size
+        for each in range(first, last):
+            row[each] = max(0.0, 1.0 - abs((each - centre + 0.5) / width))
+        total = sum(row)
+        rows.append([each / total if total else 0.0 for each in row])
+    return torch.tensor(rows, dtype=torch.float32)
+
+
+@rewrites(aten._upsample_bilinear2d_aa.default)
+def _antialiased(
+    x: torch.Tensor,
+    counts: list[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Any:
+    if not x.dtype.is_floating_point:
+        return NotImplemented
+    down = _triangle(x.shape[-2], counts[0], align_corners, scales_h)
+    across = _triangle(x.shape[-1], counts[1], align_corners, scales_w)
+    return (down @ (x.float() @ across.T)).to(x.dtype)
+
+
+@rewrites(aten._upsample_bilinear2d_aa_backward.default)
+def _antialiased_backward(
+    grad: torch.Tensor,
+    counts: list[int],
+    sizes: list[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Any:
+    down = _triangle(sizes[-2], counts[0], align_corners, scales_h)
+    across = _triangle(sizes[-1], counts[1], align_corners, scales_w)
+    return (down.T @ (grad.float() @ across)).to(grad.dtype)

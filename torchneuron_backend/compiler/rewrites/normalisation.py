@@ -104,3 +104,21 @@ def _native_batch_norm(
         return aten._native_batch_norm_legit.no_stats(x, weight, bias, training, momentum, eps)
     functional = aten._native_batch_norm_legit_functional.default
     return functional(x, weight, bias, running_mean, running_var, training, momentum, eps)[:3]
+
+
+@rewrites(aten._batch_norm_with_update_functional.default)
+def _batch_norm_with_update(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """Training, with room for what a kernel keeps for its gradient: here, as on the CPU, nothing."""
+    functional = aten._native_batch_norm_legit_functional.default
+    result, mean, scale, *updated = functional(
+        x, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+    return result, mean, scale, torch.empty([0], dtype=torch.uint8), *updated

@@ -6,6 +6,7 @@ trigonometric functions inside [-1, 1] and the hyperbolic ones outside.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -104,3 +105,30 @@ for _name, _function in _FAMILIES.items():
     _special(f"special_chebyshev_polynomial_{_name}")(_plain)
     _moved: Any = _shifted(_function)
     _special(f"special_shifted_chebyshev_polynomial_{_name}")(_moved)
+
+
+# The CPU's kernels give no number for higher degrees, as their values overflow.
+_MOST_HERMITE = 128
+
+
+def _hermite(x: torch.Tensor, n: torch.Tensor, factor: float) -> torch.Tensor:
+    """p(k + 1) = f x p(k) - f k p(k - 1), from 1 and f x: f is 2 for the physicists' polynomials, 1 for the
+    probabilists'.
+    """
+    x, n = (each.clone() for each in torch.broadcast_tensors(x, torch.trunc(n)))
+    before, current = torch.ones_like(x), factor * x
+    result = torch.where(n == 0, before, torch.where(n < 0, torch.zeros_like(x), current))
+    for degree in range(1, _MOST_HERMITE):
+        before, current = current, factor * (x * current - degree * before)
+        result = torch.where(n == degree + 1, current, result)
+    return torch.where(n > _MOST_HERMITE, torch.full_like(result, math.nan), result)
+
+
+@_special("special_hermite_polynomial_h")
+def _hermite_h(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return _hermite(x, n, 2.0)
+
+
+@_special("special_hermite_polynomial_he")
+def _hermite_he(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return _hermite(x, n, 1.0)
