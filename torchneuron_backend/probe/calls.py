@@ -6,8 +6,6 @@ the overload in its functional form and its arguments, a few per (overload, dtyp
 
 from __future__ import annotations
 
-import functools
-import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from ..compiler.graph import dtype_name, operator_name
+from ..compiler.single import functional_form
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.bool)
 
@@ -122,43 +121,6 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 def _is_out_argument(overload: torch._ops.OpOverload, name: str) -> bool:
     return any(argument.name == name and argument.is_out for argument in overload._schema.arguments)
-
-
-@functools.cache
-def functional_form(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
-    """The overload that computes the same without writing to an argument; None if there is none in
-    ``aten``.
-    """
-    namespace, _, name = overload._schema.name.partition("::")
-    if namespace != "aten":
-        return None
-    if not overload._schema.is_mutable:
-        return overload
-    writes_out = any(argument.is_out for argument in overload._schema.arguments)
-    base = name if writes_out else re.sub(r"_$", "", name)
-    packet = getattr(torch.ops.aten, base, None)
-    if packet is None:
-        return None
-    wanted = [_described(argument) for argument in overload._schema.arguments if not argument.is_out]
-    for candidate in (getattr(packet, each) for each in _likely_first(packet, overload._overloadname)):
-        offered = [_described(argument) for argument in candidate._schema.arguments]
-        if not candidate._schema.is_mutable and offered[: len(wanted)] == wanted:
-            return candidate
-    return None
-
-
-def _described(argument: Any) -> tuple[str, str, str]:
-    return argument.name, str(argument.type), str(argument.default_value)
-
-
-def _likely_first(packet: Any, overload_name: str) -> list[str]:
-    """``mul.out`` is ``mul.Tensor``, ``sum.IntList_out`` is ``sum.dim_IntList``, ``add_.Scalar`` is
-    ``add.Scalar``.
-    """
-    stem = overload_name.removesuffix("out").removesuffix("_")
-    return sorted(
-        packet.overloads(), key=lambda name: (name != overload_name, name != stem, name != "default")
-    )
 
 
 class Offered(Protocol):
