@@ -123,19 +123,19 @@ def _make(key: bytes, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     with _lock, _disable_current_modes(), torch.no_grad():
         if key in _programs:  # another thread was faster
             return _programs[key]
-        program, lasting = _find(name, args, kwargs)
-        if lasting:
-            if len(_programs) >= _PROGRAMS_KEPT:
-                del _programs[next(iter(_programs))]
-            _programs[key] = program
+        program = _find(name, args, kwargs)
+        if len(_programs) >= _PROGRAMS_KEPT:
+            del _programs[next(iter(_programs))]
+        _programs[key] = program
         return program
 
 
-def _find(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
-    """The program or None, and whether that is so for all calls of this signature."""
+def _find(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The program, or None where there is none. Raises what the host's kernel raises."""
     from torchneuron_backend.compiler.call import Call, HostKernelError
     from torchneuron_backend.compiler.call_program import find
     from torchneuron_backend.compiler.errors import CallRefusedError
+    from torchneuron_backend.compiler.graph import overload_of
 
     def accept(dtype: torch.dtype | None) -> bool:
         """A factory's dtype is that of its result, and may be one that the table has not."""
@@ -143,20 +143,15 @@ def _find(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any
 
     signature = name
     try:
-        call = Call(_overload(name), args, kwargs)
+        call = Call(overload_of(name), args, kwargs)
         signature = str(call)
         found = find(call, accept)
-    except HostKernelError:
-        return None, False  # the fallback will raise what the host's kernel has to say
+    except HostKernelError as raised:
+        raise raised.error.with_traceback(None) from None
     except CallRefusedError as error:
         _refused[signature] = Refused(name, signature, str(error))
-        return None, True
+        return None
     if found.program is not None:
         _counts["loaded" if found.cached else "compiled"] += 1
-    return found.program, True
+    return found.program
 
-
-def _overload(name: str) -> torch._ops.OpOverload:
-    namespace, _, rest = name.partition("::")
-    base, _, overload = rest.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")

@@ -4,6 +4,7 @@ signature, and what the host's kernel makes of it.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,11 @@ from .single import functional_form
 
 
 class HostKernelError(Exception):
-    """The host's kernel does not take the call either; its own error is the cause."""
+    """The host's kernel raises ``error``, and so must the call."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -86,19 +91,27 @@ class Call:
         return sum(result.alias_info is None or not result.alias_info.is_write for result in returns)
 
     def on_host(self) -> Answer:
-        """Run the host's kernels. Raises HostKernelError."""
+        """Run the host's kernels. Raises HostKernelError where the kernel of the call itself raises."""
         args, kwargs = self.functional_arguments()
         random = torch.Tag.nondeterministic_seeded in self.overload.tags
-        with torch.random.fork_rng(devices=[], enabled=random):
+        with warnings.catch_warnings(), torch.random.fork_rng(devices=[], enabled=random):
+            warnings.simplefilter("ignore")  # the call itself will warn
+            written = self._on_copies()
             try:
-                written = self._on_copies() if self._written else []
                 return Answer(self.functional(*args, **kwargs), written)
             except Exception as error:
-                raise HostKernelError(str(error)) from error
+                if self.functional is self.overload:
+                    raise HostKernelError(error) from error
+                raise CallRefusedError(f"{operator_name(self.functional)} raises: {error}") from error
 
     def _on_copies(self) -> list[torch.Tensor]:
+        if not self._written:
+            return []
         args, kwargs = _copies((self.args, self.kwargs))
-        self.overload(*args, **kwargs)
+        try:
+            self.overload(*args, **kwargs)
+        except Exception as error:
+            raise HostKernelError(error) from error
         named = _by_name(self.overload, args, kwargs)
         return [tensor for name in self._written for tensor in _tensors(named.get(name))]
 

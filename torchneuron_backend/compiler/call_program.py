@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_map_only
 
 from . import isolate, lowering, memory
 from .cache import key_of, open_cache
 from .call import Answer, Call
 from .errors import CallRefusedError, ExecutableError
 from .executable import FLAGS, Executable
-from .graph import ResultSpec, dtype_name
+from .graph import ResultSpec, dtype_name, operator_name, overload_of
 from .single import tensors_of, trace
 
 # As long as the probe gives a call.
@@ -151,21 +151,10 @@ def _written_spec(new: Any, old: torch.Tensor, after: torch.Tensor) -> ResultSpe
 
 
 def _compile(call: Call, answer: Answer) -> Executable | None:
-    wanted = tensors_of(answer.returned)
-    if not wanted:
+    if not tensors_of(answer.returned):
         return None
     try:
-        graph, _ = trace(call.functional, *call.functional_arguments(), answer.returned)
-        (output,) = (node for node in graph.graph.nodes if node.op == "output")
-        if len(output.args[0]) != len(wanted):
-            raise CallRefusedError("lists of tensors among several results")
-    except CallRefusedError:
-        raise
-    except Exception as error:
-        raise CallRefusedError(f"no graph: {lowering.summarise(error)}") from error
-    lowering.preload()
-    try:
-        return Executable(isolate.call(lowering.lower_here, graph, timeout_s=TIMEOUT_S))
+        return Executable(_lower(call, answer))
     except isolate.ChildTimeoutError as error:
         raise CallRefusedError(f"lowering took more than {TIMEOUT_S:g} s", lasting=False) from error
     except isolate.ChildDiedError as error:
@@ -175,6 +164,35 @@ def _compile(call: Call, answer: Answer) -> Executable | None:
         raise CallRefusedError(lowering.summarise(error), lasting=lasting) from error
     except ExecutableError as error:
         raise CallRefusedError(lowering.summarise(error)) from error
+
+
+def _lower(call: Call, answer: Answer) -> str:
+    """StableHLO text. Raises as `isolate.call`."""
+    lowering.preload()
+    described = tree_map_only(
+        torch.Tensor, _spec, (call.functional_arguments(), answer.returned)
+    )
+    return str(_worker.ask((operator_name(call.functional), torch.get_default_dtype(), *described), TIMEOUT_S))
+
+
+def _lower_here(request: tuple[Any, ...]) -> str:
+    """As `_lower`, where the compiler may die, from what that has said about the call."""
+    name, default_dtype, arguments, returned = request
+    torch.set_default_dtype(default_dtype)
+    (args, kwargs), returned = tree_map_only(
+        ResultSpec,
+        lambda spec: torch.empty_strided(spec.size, spec.stride, dtype=spec.dtype),
+        (arguments, returned),
+    )
+    graph, _ = trace(overload_of(name), args, kwargs, returned)
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    if len(output.args[0]) != len(tensors_of(returned)):
+        raise NotImplementedError("lists of tensors among several results")
+    return lowering.lower_here(graph)
+
+
+# One for all calls, which come one at a time: the engine sees to that.
+_worker = isolate.Worker(_lower_here)
 
 
 def _pack(program: CallProgram) -> bytes | None:
