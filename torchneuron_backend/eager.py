@@ -154,4 +154,3 @@ def _find(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if found.program is not None:
         _counts["loaded" if found.cached else "compiled"] += 1
     return found.program
-

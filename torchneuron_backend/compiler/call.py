@@ -4,7 +4,6 @@ signature, and what the host's kernel makes of it.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +49,8 @@ class Call:
     def _functional_form(self) -> torch._ops.OpOverload:
         if any(isinstance(leaf, torch.Generator) for leaf in tree_flatten((self.args, self.kwargs))[0]):
             raise CallRefusedError("it draws from a generator, which no program can reach")
-        found = functional_form(self.overload)
+        schema = self.overload._schema
+        found = functional_form(self.overload) if schema.is_mutable else self.overload
         if found is None:
             raise CallRefusedError("no overload computes the same without writing to an argument")
         if found is torch.ops.aten.native_batch_norm.default:
@@ -94,8 +94,7 @@ class Call:
         """Run the host's kernels. Raises HostKernelError where the kernel of the call itself raises."""
         args, kwargs = self.functional_arguments()
         random = torch.Tag.nondeterministic_seeded in self.overload.tags
-        with warnings.catch_warnings(), torch.random.fork_rng(devices=[], enabled=random):
-            warnings.simplefilter("ignore")  # the call itself will warn
+        with torch.random.fork_rng(devices=[], enabled=random):
             written = self._on_copies()
             try:
                 return Answer(self.functional(*args, **kwargs), written)

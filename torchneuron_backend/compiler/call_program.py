@@ -128,7 +128,9 @@ def _layout(call: Call, answer: Answer) -> Layout:
         raise CallRefusedError(f"{len(written)} results for {len(targets)} tensors to write")
     pairs = list(zip(targets, written, strict=False))
     return Layout(
-        results=[[_spec(each) for each in item] if isinstance(item, list) else _spec(item) for item in results],
+        results=[
+            [_spec(each) for each in item] if isinstance(item, list) else _spec(item) for item in results
+        ],
         written=[_written_spec(new, old, answer.written[place]) for (place, old), new in pairs],
         places=[place for (place, _), _ in pairs],
         writable=len(targets),
@@ -169,10 +171,10 @@ def _compile(call: Call, answer: Answer) -> Executable | None:
 def _lower(call: Call, answer: Answer) -> str:
     """StableHLO text. Raises as `isolate.call`."""
     lowering.preload()
-    described = tree_map_only(
-        torch.Tensor, _spec, (call.functional_arguments(), answer.returned)
+    described = tree_map_only(torch.Tensor, _spec, (call.functional_arguments(), answer.returned))
+    return str(
+        _worker.ask((operator_name(call.functional), torch.get_default_dtype(), *described), TIMEOUT_S)
     )
-    return str(_worker.ask((operator_name(call.functional), torch.get_default_dtype(), *described), TIMEOUT_S))
 
 
 def _lower_here(request: tuple[Any, ...]) -> str:

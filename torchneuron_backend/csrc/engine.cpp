@@ -3,6 +3,7 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/native/Resize.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
@@ -52,6 +53,11 @@ class InPython {
 
  private:
   const at::impl::TorchFunctionDisabledState before_;
+};
+
+// What is looked up about a call warns as the call itself will.
+class Quiet final : public c10::WarningHandler {
+  void process(const c10::Warning&) override {}
 };
 
 bool is_number(const at::Tensor& tensor) {
@@ -263,6 +269,8 @@ Program program_for(const OpPlan& plan, const c10::OperatorHandle& op, const tor
     const py::bytes key(signature.bytes());
     py::object found = py::reinterpret_borrow<py::object>(PyDict_GetItemWithError(programs, key.ptr()));
     if (!found) {
+      Quiet quiet;
+      const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
       auto [args, kwargs] = arguments_of(plan, stack);
       found = py::handle(make_program)(key, toString(op.operator_name()), args, kwargs);
     }

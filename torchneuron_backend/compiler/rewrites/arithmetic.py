@@ -18,13 +18,6 @@ def _remainder(x: torch.Tensor, y: Any) -> torch.Tensor:
     return torch.where((rest != 0) & opposite, rest + y, rest)
 
 
-@rewrites(aten.fmod.Scalar)
-def _fmod(x: torch.Tensor, y: float) -> torch.Tensor:
-    """Torch-MLIR knows the remainder by a tensor only."""
-    x = x.to(torch.result_type(x, y))
-    return torch.fmod(x, torch.full_like(x, y))
-
-
 def _on_integers(operation: Any) -> Callable[..., Any]:
     """Float functions of integers are computed in float32, as PyTorch promotes them."""
 
