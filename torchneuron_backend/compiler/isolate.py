@@ -101,8 +101,8 @@ def stream(function: Callable[[Callable[[str, Any], None]], None], *, timeout_s:
 class Worker:
     """A child that stays, and answers each request with ``function(request)``; both must pickle.
 
-    It is forked when first asked, and again when it has died or has answered ``_REQUESTS`` times. One thread may
-    ask at a time. It ends with its parent.
+    It is forked when first asked, and again when it has died or has answered ``_REQUESTS`` times. One thread
+    may ask at a time. It ends with its parent.
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -144,7 +144,7 @@ class Worker:
         parent = os.getpid()
         requests, self._writer = os.pipe()
         self._reader, answers = os.pipe()
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the child
         pid = os.fork()
         if pid == 0:
             os.close(self._writer)

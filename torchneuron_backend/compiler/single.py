@@ -1,7 +1,7 @@
 """One call of one overload as a graph of its own.
 
-The lowering probe compiles and runs such graphs to find out what is native, and the compiled engine to run what
-is: what the one has proved is what the other does.
+The lowering probe compiles and runs such graphs to find out what is native, and the compiled engine to run
+what is: what the one has proved is what the other does.
 """
 
 from __future__ import annotations

@@ -56,11 +56,9 @@ def _whole(x: torch.Tensor, y: torch.Tensor, rounding_mode: str) -> torch.Tensor
     if rounding_mode == "floor":
         whole = torch.where((rest != 0) & ((rest < 0) != (y < 0)), whole - 1, whole)
     whole = torch.where(whole == 0, torch.copysign(torch.zeros_like(whole), x / y), whole)
-    return torch.where((y == 0) | ~torch.isfinite(rest) | torch.isinf(y), _plain(x, y, rounding_mode), whole)
-
-
-def _plain(x: torch.Tensor, y: torch.Tensor, rounding_mode: str) -> torch.Tensor:
-    return torch.floor(x / y) if rounding_mode == "floor" else torch.trunc(x / y)
+    # An infinity has no floor on the CPU, but it can be cut.
+    as_it_is = (y == 0) if rounding_mode == "floor" else (y == 0) | ~torch.isfinite(rest)
+    return torch.where(as_it_is, x / y, whole)
 
 
 @rewrites(aten.floor_divide.default, aten.floor_divide.Scalar)

@@ -1,7 +1,7 @@
 """What the CPU computes in float32 for two-byte floats, and rounds once.
 
-Taken apart, such an operator rounds after each of its steps; where it cancels or jumps (the floor of a
-quotient, the logarithm of something close to one) the result is another number altogether.
+Taken apart, such an operator rounds after each of its steps; where it cancels or jumps (a remainder, the
+logarithm of something close to one) the result is another number altogether.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ ROUNDED_ONCE = (
     aten.remainder.Tensor,
     aten.remainder.Scalar,
     aten._log_softmax.default,
-    aten.logit.default,
     aten.addbmm.default,
     aten.convolution.default,
     aten.gelu.default,
