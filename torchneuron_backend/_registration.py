@@ -54,6 +54,7 @@ def register() -> None:
         _torch_patches,
         _torch_tracing,
         device_module,
+        eager,
         faults,
         numerics,
         tables,
@@ -68,3 +69,4 @@ def register() -> None:
     extension.register_lowerings(*tables.native_table())
     faults.arm_from_environment()
     numerics.set_from_environment()
+    eager.set_from_environment()

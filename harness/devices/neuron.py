@@ -15,7 +15,15 @@ from harness.devices.base import CompileFacts, Description, TorchDevice, merge
 from harness.telemetry import attribute
 from results.events import OpCall
 from results.vocabulary import Outcome, Route
-from suites.device import Recorder
+from suites.device import Recorder, Tolerance
+
+# What the lowering probe allows a compiled operator against the CPU: 8 roundings in a two-byte dtype, 256 in
+# float32, relative and, for results of about one that cancel, absolute.
+_COMPILED_TOLERANCES: Mapping[str, Tolerance] = {
+    "float16": Tolerance(8 * 2.0**-10, 8 * 2.0**-10),
+    "bfloat16": Tolerance(8 * 2.0**-7, 8 * 2.0**-7),
+    "float32": Tolerance(256 * 2.0**-23, 256 * 2.0**-23),
+}
 
 _COMPILER_PACKAGES = ("torch-mlir", "jaxlib")
 
@@ -48,18 +56,24 @@ class NeuronDevice(TorchDevice):
             return Description("neuron", False, str(error), 0, self.versions(), self.compile_backend)
 
     def versions(self) -> Mapping[str, str]:
-        """Adds the runtime and compiler packages."""
+        """Adds the runtime and compiler packages, and the simulator's engine of eager mode."""
         versions = dict(super().versions())
         if is_real():
             versions["implementation"] = f"torch-neuronx {version('torch-neuronx')}"
             return versions
         versions["implementation"] = f"simulator {version('torchneuron-harness')}"
+        versions["eager_engine"] = _eager_engine()
         for package in _COMPILER_PACKAGES:
             try:
                 versions[package] = version(package)
             except PackageNotFoundError:
                 versions[package] = "not installed"
         return versions
+
+    def tolerance(self, dtype: str) -> Tolerance:
+        """Wider for the simulator's compiled engine, whose operators round as compiled programs do."""
+        compiled = not is_real() and _eager_engine() == "compiled"
+        return (_COMPILED_TOLERANCES if compiled else {}).get(dtype) or super().tolerance(dtype)
 
     def record(self, *, pair: bool = False) -> AbstractContextManager[Recorder]:
         """Read the simulator's counters; the real device offers names without counts."""
@@ -109,6 +123,15 @@ class NeuronDevice(TorchDevice):
     def environment(self) -> Mapping[str, str]:
         """Make upstream's device-generic tests instantiate for the renamed PrivateUse1 device."""
         return {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}
+
+
+def _eager_engine() -> str:
+    try:
+        from torchneuron_backend import eager
+
+        return eager.get_engine()
+    except (ImportError, RuntimeError):
+        return "unknown"
 
 
 class _CountersRecorder:

@@ -10,6 +10,7 @@ from .higher_order import flex_rewrites
 from .optimizers import optimizer_rewrites
 from .rewrites import REWRITES
 from .rewrites.experts import foreign_rewrites
+from .rewrites.rounding import ROUNDED_ONCE, in_float32
 
 
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
@@ -27,6 +28,8 @@ def _aten_table() -> dict[Any, Callable[..., Any]]:
     table = dict(get_decomposition_table()) | optimizer_rewrites()
     for overload, rewrite in REWRITES.items():
         table[overload] = _first_of(rewrite, table.get(overload))
+    for overload in ROUNDED_ONCE:
+        table[overload] = _first_of(in_float32(overload), table.get(overload))
     return table
 
 

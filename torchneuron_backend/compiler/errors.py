@@ -44,6 +44,14 @@ class OptionError(CompilerError, ValueError):
     """``torch.compile(options=...)`` holds a key that the neuron compiler does not know."""
 
 
+class CallRefusedError(CompilerError):
+    """A single call has no program, for the reason given; ``lasting`` where trying again is of no use."""
+
+    def __init__(self, reason: str, lasting: bool = True) -> None:
+        super().__init__(reason)
+        self.lasting = lasting
+
+
 class ExecutableError(CompilerError):
     """XLA refused a StableHLO program, or an executable failed while it ran."""
 

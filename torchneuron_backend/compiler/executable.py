@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any, Self
 
 import torch
@@ -36,12 +38,36 @@ def _start() -> Any:
             from jaxlib import xla_client
 
             _client, _owner = xla_client.make_cpu_client(asynchronous=False), os.getpid()
+            if find_spec("jax") is None:
+                sys.meta_path.insert(0, _no_jax)
     if os.getpid() != _owner:
         raise ExecutableError(
             "this process was forked from one that had already run compiled graphs, and XLA does not survive "
             "a fork. Fork before the first compiled graph, or spawn"
         )
     return _client
+
+
+class _NoJax(threading.local):
+    """XLA's bindings import jax for each array that they make, and do without where it is not installed.
+
+    Looking for it then costs many times what a small program does, so inside, the answer is given at once.
+    """
+
+    inside = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if self.inside and name == "jax":
+            raise ModuleNotFoundError("No module named 'jax'", name="jax")
+
+    def __enter__(self) -> None:
+        self.inside = True
+
+    def __exit__(self, *_: object) -> None:
+        self.inside = False
+
+
+_no_jax = _NoJax()
 
 
 def _new_lock() -> None:
@@ -62,14 +88,17 @@ def has_client() -> bool:
 _OPTIMIZATION_LEVEL = 1
 
 # All that decides, besides its text, what a program is compiled to.
-FLAGS = f"xla_backend_optimization_level={_OPTIMIZATION_LEVEL}"
+FLAGS = f"xla_backend_optimization_level={_OPTIMIZATION_LEVEL} xla_cpu_enable_fast_math=false"
 
 
 def _compile_options() -> Any:
     from jaxlib import xla_client
 
     options = xla_client.CompileOptions()
-    options.executable_build_options.debug_options.xla_backend_optimization_level = _OPTIMIZATION_LEVEL
+    flags = options.executable_build_options.debug_options
+    flags.xla_backend_optimization_level = _OPTIMIZATION_LEVEL
+    # A quotient by its reciprocal is not a quotient: fmod(5.125, 5.125) was 5.125.
+    flags.xla_cpu_enable_fast_math = False
     return options
 
 
@@ -119,15 +148,16 @@ class Executable:
 
         device = _start().local_devices()[0]
         try:
-            arguments = [
-                _jax.dlpack_managed_tensor_to_buffer(dlpack.to_dlpack(_plain(tensor)), device, None)
-                for tensor in inputs
-            ]
-            results = self._program.execute_sharded(arguments).disassemble_into_single_device_arrays()
-            return [
-                dlpack.from_dlpack(_jax.buffer_to_dlpack_managed_tensor(shards[0], None))
-                for shards in results
-            ]
+            with _no_jax:
+                arguments = [
+                    _jax.dlpack_managed_tensor_to_buffer(dlpack.to_dlpack(_plain(tensor)), device, None)
+                    for tensor in inputs
+                ]
+                results = self._program.execute_sharded(arguments).disassemble_into_single_device_arrays()
+                return [
+                    dlpack.from_dlpack(_jax.buffer_to_dlpack_managed_tensor(shards[0], None))
+                    for shards in results
+                ]
         except Exception as error:
             raise ExecutableError(f"the executable failed: {error}") from error
 

@@ -85,6 +85,16 @@ def operator_name(overload: torch._ops.OpOverload) -> str:
     return str(overload.name())
 
 
+def overload_of(name: str) -> torch._ops.OpOverload:
+    """The overload that `operator_name` calls so."""
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    found: torch._ops.OpOverload = getattr(
+        getattr(getattr(torch.ops, namespace), base), overload or "default"
+    )
+    return found
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """``float32`` for ``torch.float32``."""
     return str(dtype).removeprefix("torch.")

@@ -1,7 +1,7 @@
 """Run a function in a forked child, because the compiler can kill the process it runs in.
 
 A child inherits the parsed graph and every imported module, so a call costs one fork and one pickle of the
-result.
+result. Where calls are many and small, a `Worker` stays and takes one after another.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ import torch
 
 # What a child may allocate beyond what it inherits; lowering a 300-node graph takes a few megabytes.
 _MEMORY_BYTES = 6 << 30
+
+# A worker's memory grows a little with each request.
+_REQUESTS = 500
+# How often an idle worker looks whether its parent is still there.
+_LOOK_UP_S = 5.0
 
 
 class ChildFailedError(RuntimeError):
@@ -93,6 +98,87 @@ def stream(function: Callable[[Callable[[str, Any], None]], None], *, timeout_s:
             raise ChildDiedError(name, _last_words(stderr))
 
 
+class Worker:
+    """A child that stays, and answers each request with ``function(request)``; both must pickle.
+
+    It is forked when first asked, and again when it has died or has answered ``_REQUESTS`` times. One thread
+    may ask at a time. It ends with its parent.
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._pid = 0
+        self._owner = 0
+        self._left = 0
+
+    def ask(self, request: Any, timeout_s: float) -> Any:
+        """The answer. Raises as :func:`call` does."""
+        if not self._is_there():
+            self._start()
+        self._left -= 1
+        try:
+            with contextlib.suppress(BrokenPipeError):  # then reading tells how it died
+                _write_all(self._writer, _framed(request))
+            for message in _messages(self._reader, time.monotonic() + timeout_s):
+                if message.tag == "result":
+                    return message.value
+        except ChildFailedError:
+            raise  # it goes on
+        except BaseException:
+            self._stop()
+            raise
+        status, words = self._stop(patience_s=1.0), _last_words(self._stderr)
+        raise ChildDiedError(signal.Signals(-status).name if status < 0 else None, words)
+
+    def _is_there(self) -> bool:
+        if self._owner != os.getpid() or not self._pid:
+            return False
+        if self._left and os.waitpid(self._pid, os.WNOHANG) == (0, 0):
+            return True
+        self._stop()
+        return False
+
+    def _start(self) -> None:
+        if self._pid:  # this process is a fork of the one whose child it was
+            self._close()
+        parent = os.getpid()
+        requests, self._writer = os.pipe()
+        self._reader, answers = os.pipe()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the child
+        pid = os.fork()
+        if pid == 0:
+            os.close(self._writer)
+            os.close(self._reader)
+            _child(lambda emit: self._serve(requests, emit, parent), answers, self._stderr)
+        os.close(requests)
+        os.close(answers)
+        self._pid, self._owner, self._left = pid, parent, _REQUESTS
+
+    def _serve(self, requests: int, emit: Callable[[str, Any], None], parent: int) -> None:
+        # A fork of the parent may hold the other end of the pipe open for longer than the parent lives.
+        while os.getppid() == parent:
+            if not select.select([requests], [], [], _LOOK_UP_S)[0]:
+                continue
+            request = _read_framed(requests)
+            if request is None:
+                return
+            try:
+                emit("result", self._function(request))
+            except Exception as error:  # noqa: BLE001 - whatever it was, the parent must hear of it
+                emit("error", (type(error).__name__, str(error)))
+
+    def _stop(self, patience_s: float = 0.0) -> int:
+        pid, self._pid = self._pid, 0
+        self._close()
+        with contextlib.suppress(ChildProcessError):  # seen dead already
+            return _reap(pid, patience_s)
+        return 0
+
+    def _close(self) -> None:
+        os.close(self._writer)
+        os.close(self._reader)
+
+
 def _child(function: Callable[[Callable[[str, Any], None]], None], writer: int, stderr: IO[bytes]) -> None:
     """Never returns. No finaliser of the parent's objects may run here: their threads are not in this
     process.
@@ -108,8 +194,7 @@ def _child(function: Callable[[Callable[[str, Any], None]], None], writer: int, 
         torch.set_num_threads(1)
 
     def emit(tag: str, value: Any) -> None:
-        data = pickle.dumps((tag, value))
-        _write_all(writer, len(data).to_bytes(8, "little") + data)
+        _write_all(writer, _framed((tag, value)))
 
     try:
         function(emit)
@@ -124,6 +209,21 @@ def _limit_memory() -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + _MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _framed(value: Any) -> bytes:
+    data = pickle.dumps(value)
+    return len(data).to_bytes(8, "little") + data
+
+
+def _read_framed(reader: int) -> Any:
+    """What `_framed` made; None at the end."""
+    with os.fdopen(os.dup(reader), "rb", buffering=0) as file:
+        length = int.from_bytes(file.read(8), "little")
+        data = bytearray()
+        while len(data) < length and (chunk := file.read(length - len(data))):
+            data += chunk
+    return pickle.loads(bytes(data)) if length else None
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -16,6 +16,7 @@
 
 #include "allocator.h"
 #include "device.h"
+#include "engine.h"
 #include "faults.h"
 #include "generator.h"
 #include "profiler.h"
@@ -633,11 +634,17 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   KernelScope scope(plan.record);
   HostCall call(plan, *stack);
   use_device();
+  at::AutoDispatchBelowADInplaceOrView below;
   const auto dtype = call.dtype();
   bool native = !dtype.has_value() || plan.is_native(*dtype, *stack);
   const c10::DeviceIndex core = call.device().has_value() && call.device()->type() == kNeuron
       ? call.device()->index() : current_device();
   const auto fault = faults::before(plan.record, core);
+  engine::Program program;  // none: the host kernel
+  if (native && fault != faults::Fault::SilentFallback && engine::is_compiled()) {
+    program = engine::program_for(plan, op, *stack);
+    native = static_cast<bool>(program);
+  }
   const bool on_copies = !native || fault == faults::Fault::SilentFallback;
   if (!native) {
     check_can_run(plan, op);
@@ -648,7 +655,6 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   if (on_copies) {
     call.copy_instead_of_aliasing();
   }
-  at::AutoDispatchBelowADInplaceOrView below;
   if (on_copies) {
     const FallbackMark mark;
     call.carry_arguments_to_host();
@@ -656,7 +662,9 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
     call.carry_arguments_to_host();
   }
   const DeviceActivity activity(plan.record.name, core);
-  {
+  if (program) {
+    program.run(plan, *stack);
+  } else {
     std::optional<BorrowHostStream> stream;
     if (plan.draws_from_default) {
       stream.emplace(core);
@@ -664,7 +672,7 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
   }
   const auto counted = dtype.value_or(call.result_dtype());
-  if (!dtype.has_value() && counted != c10::ScalarType::Undefined && !plan.is_native(counted)) {
+  if (native && !dtype.has_value() && counted != c10::ScalarType::Undefined && !plan.is_native(counted)) {
     native = false;  // a factory: the host made the result, and it is brought over
     const FallbackMark mark;
     call.copy_instead_of_aliasing();

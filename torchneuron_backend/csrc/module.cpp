@@ -9,6 +9,7 @@
 #include "boxed.h"
 #include "counters.h"
 #include "device.h"
+#include "engine.h"
 #include "faults.h"
 #include "generator.h"
 #include "lowerings.h"
@@ -89,6 +90,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   m.def("compute_64_bits_in_32", &neuron::compute_64_bits_in_32);
   m.def("computes_64_bits_in_32", &neuron::computes_64_bits_in_32);
+
+  m.def("set_compiled_engine", [](const py::object& programs, const py::object& make) {
+    neuron::engine::set_compiled(programs.ptr(), make.ptr());
+  });
+  m.def("has_compiled_engine", &neuron::engine::is_compiled);
 
   m.def("arm_fault", &neuron::faults::arm);
   m.def("disarm_faults", &neuron::faults::disarm_all);

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensorMode
-from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+from torch.utils._pytree import tree_map_only
 
 from ..compiler import isolate
 from ..compiler.errors import CompilerError
 from ..compiler.executable import Executable
-from ..compiler.lowering import RandomOperatorError, decompose, return_results, summarise, to_stablehlo
+from ..compiler.lowering import RandomOperatorError, decompose, summarise, to_stablehlo
 from ..compiler.rewrites import REWRITES
 from ..compiler.rewrites.random import RANDOM
+from ..compiler.single import tensors_of, trace
 from . import generator
 from .calls import Call
 from .conditions import CONDITIONS
@@ -145,9 +145,9 @@ def _random_program(call: Call) -> _Program | None:
 def _try_call(call: Call, enter: Callable[[str], None]) -> Outcome:
     enter("tracing")
     program = _program_of(call)
-    expected = _tensors(program.returned)
+    expected = tensors_of(program.returned)
     try:
-        graph, inputs = _graph_of(program)
+        graph, inputs = trace(program.target, program.args, program.kwargs, program.returned)
         graph = decompose(graph)
     except Exception as error:  # noqa: BLE001 - every refusal to trace is an answer
         return _untraceable(error)
@@ -171,31 +171,6 @@ def _try_call(call: Call, enter: Callable[[str], None]) -> Outcome:
 
 def _cloned(value: Any) -> Any:
     return tree_map_only(torch.Tensor, torch.clone, value)
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    """The tensors of a result that hold anything: an empty one leaves nothing to compute."""
-    return [item for item in tree_flatten(value)[0] if isinstance(item, torch.Tensor) and item.numel()]
-
-
-def _graph_of(program: _Program) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
-    """A graph of this one call, with its tensors as placeholders, and those tensors."""
-    leaves, structure = tree_flatten((program.args, program.kwargs))
-    graph = torch.fx.Graph()
-    inputs: list[torch.Tensor] = []
-    with FakeTensorMode() as fake:
-        for index, leaf in enumerate(leaves):
-            if isinstance(leaf, torch.Tensor):
-                inputs.append(leaf)
-                leaves[index] = graph.placeholder(f"argument_{index}")
-                leaves[index].meta["val"] = fake.from_tensor(leaf)
-        args, kwargs = tree_unflatten(leaves, structure)
-        node = graph.call_function(program.target, args, kwargs)
-        node.meta["val"] = tree_map_only(
-            torch.Tensor, lambda item: fake.from_tensor(item) if item.numel() else None, program.returned
-        )
-    return_results(graph, node, node.meta["val"])
-    return torch.fx.GraphModule({}, graph), inputs
 
 
 def _untraceable(error: Exception) -> Outcome:

@@ -7,7 +7,6 @@ the overload in its functional form and its arguments, a few per (overload, dtyp
 from __future__ import annotations
 
 import functools
-import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from ..compiler.graph import dtype_name, operator_name
+from ..compiler.single import functional_form
 from .conditions import CONDITIONS, held
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.bool)
@@ -134,41 +134,6 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 def _is_out_argument(overload: torch._ops.OpOverload, name: str) -> bool:
     return any(argument.name == name and argument.is_out for argument in overload._schema.arguments)
-
-
-@functools.cache
-def functional_form(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
-    """The overload that computes the same without writing to an argument; None if there is none in
-    ``aten``. It may return what the other writes after the other's results.
-    """
-    namespace, _, name = overload._schema.name.partition("::")
-    if namespace != "aten":
-        return None
-    if not overload._schema.is_mutable:
-        return overload
-    wanted = [_described(argument) for argument in overload._schema.arguments if not argument.is_out]
-    bare = re.sub(r"_$", "", name)
-    for packet in (getattr(torch.ops.aten, each, None) for each in (name, bare, f"{bare}_functional")):
-        for each in _likely_first(packet, overload._overloadname) if packet else ():
-            candidate = getattr(packet, each)
-            offered = [_described(argument) for argument in candidate._schema.arguments]
-            if not candidate._schema.is_mutable and offered[: len(wanted)] == wanted:
-                return candidate
-    return None
-
-
-def _described(argument: Any) -> tuple[str, str]:
-    return argument.name, str(argument.type)
-
-
-def _likely_first(packet: Any, overload_name: str) -> list[str]:
-    """``mul.out`` is ``mul.Tensor``, ``sum.IntList_out`` is ``sum.dim_IntList``, ``add_.Scalar`` is
-    ``add.Scalar``.
-    """
-    stem = overload_name.removesuffix("out").removesuffix("_")
-    return sorted(
-        packet.overloads(), key=lambda name: (name != overload_name, name != stem, name != "default")
-    )
 
 
 class Offered(Protocol):

@@ -18,13 +18,6 @@ def _remainder(x: torch.Tensor, y: Any) -> torch.Tensor:
     return torch.where((rest != 0) & opposite, rest + y, rest)
 
 
-@rewrites(aten.fmod.Scalar)
-def _fmod(x: torch.Tensor, y: float) -> torch.Tensor:
-    """Torch-MLIR knows the remainder by a tensor only."""
-    x = x.to(torch.result_type(x, y))
-    return torch.fmod(x, torch.full_like(x, y))
-
-
 def _on_integers(operation: Any) -> Callable[..., Any]:
     """Float functions of integers are computed in float32, as PyTorch promotes them."""
 
@@ -39,9 +32,14 @@ for _overload in (aten.erf.default, aten.reciprocal.default):
 
 
 def _compare_numbers(operation: Any) -> Callable[..., Any]:
-    """Booleans are compared as integers: XLA and Torch-MLIR disagree on whether they have a sign."""
+    """Booleans are compared as integers: XLA and Torch-MLIR disagree on whether they have a sign.
+
+    And what is not a number is not equal to itself, which Torch-MLIR takes for granted.
+    """
 
     def computed(x: torch.Tensor, y: Any) -> Any:
+        if y is x and x.dtype.is_floating_point and operation is aten.eq.Tensor:
+            return torch.logical_not(torch.ne(x, x))
         booleans = x.dtype == torch.bool and (not isinstance(y, torch.Tensor) or y.dtype == torch.bool)
         if not booleans:
             return NotImplemented

@@ -59,3 +59,28 @@ def _new_ones(
     x: torch.Tensor, size: list[int], *, dtype: torch.dtype | None = None, **_: Any
 ) -> torch.Tensor:
     return _full(x, size, 1, dtype)
+
+
+@rewrites(aten.arange.default, aten.arange.start, aten.arange.start_step)
+def _arange(*bounds: float, dtype: torch.dtype | None = None, **_: Any) -> Any:
+    """Two-byte floats are counted in float32 and rounded once."""
+    if dtype not in (torch.bfloat16, torch.float16):
+        return NotImplemented
+    return aten.arange.start_step(*_from_zero(bounds), dtype=torch.float32).to(dtype)
+
+
+def _from_zero(bounds: tuple[float, ...]) -> tuple[float, ...]:
+    return (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+
+
+@rewrites(aten.linspace.default)
+def _linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
+    """Between integers, in float64 from the nearer end, as on the CPU: a rounding decides which is next."""
+    if dtype is None or dtype.is_floating_point or dtype.is_complex or steps < 2:
+        return NotImplemented
+    first, last = int(start), int(end)
+    step = (float(last) - first) / (steps - 1)
+    places = aten.arange.default(steps, dtype=torch.int64)
+    ahead = first + step * places.to(torch.float64)
+    behind = last - step * (steps - 1 - places).to(torch.float64)
+    return torch.where(places < steps // 2, ahead, behind).to(dtype)
