@@ -49,7 +49,7 @@ def register() -> None:
     extension = load_extension()
     torch.utils.rename_privateuse1_backend(NAME)
 
-    from torchneuron_backend import _torch_patches, device_module, faults, numerics, tables
+    from torchneuron_backend import _torch_patches, device_module, faults, launch, numerics, tables
 
     torch._register_device_module(NAME, device_module)
     sys.modules.setdefault(f"torch.{NAME}", device_module)
@@ -58,3 +58,4 @@ def register() -> None:
     extension.register_lowerings(tables.native_table())
     faults.arm_from_environment()
     numerics.set_from_environment()
+    launch.set_from_environment()

@@ -50,11 +50,19 @@ struct OpRecord {
 // The record of an op, made at first sight. Records live for ever, so a reference may be kept.
 OpRecord& op_record(const std::string& name, Kind kind = Kind::Compute);
 
-// Times one kernel. Counts it in finish(), so that a kernel that throws is not counted.
+// Tells the trace, if one is taken, that this thread executes a kernel.
+void note_kernel(const OpRecord& record, c10::ScalarType dtype, Route route);
+
+// Times one kernel. Counts it in finish(), so that a kernel that throws is not counted. count() does not tell the
+// trace: a queued kernel has been noted by the thread that launched it.
 class KernelScope {
  public:
   explicit KernelScope(OpRecord& record) : record_(record), start_(std::chrono::steady_clock::now()) {}
-  void finish(c10::ScalarType dtype, Route route, uint64_t bytes);
+  void count(c10::ScalarType dtype, Route route, uint64_t bytes) const;
+  void finish(c10::ScalarType dtype, Route route, uint64_t bytes) const {
+    count(dtype, route, bytes);
+    note_kernel(record_, dtype, route);
+  }
 
  private:
   OpRecord& record_;

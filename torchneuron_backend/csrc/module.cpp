@@ -10,7 +10,9 @@
 #include "faults.h"
 #include "generator.h"
 #include "lowerings.h"
+#include "queue.h"
 #include "storage.h"
+#include "streams.h"
 
 namespace py = pybind11;
 
@@ -20,6 +22,9 @@ at::Tensor host_alias(const at::Tensor& tensor) {
   TORCH_CHECK_TYPE(tensor.device().type() == neuron::kNeuron && tensor.layout() == at::kStrided,
                    "host_alias takes a dense neuron tensor, got one on ", tensor.device());
   neuron::use_device();
+  if (neuron::queue::active()) {
+    neuron::queue::synchronize(tensor.device().index());
+  }
   return neuron::alias_on_host(tensor, neuron::host_storage_over(tensor.storage(), /*keep_alive=*/true));
 }
 
@@ -28,6 +33,7 @@ at::Tensor adopt(const at::Tensor& host, c10::DeviceIndex device) {
 }
 
 py::list op_counters() {
+  neuron::queue::finish_all();
   py::list rows;
   for (const auto& row : neuron::read_counters()) {
     py::dict entry;
@@ -58,7 +64,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_device", &neuron::set_current_device);
   m.def("is_in_bad_fork", &neuron::in_bad_fork);
   m.def("is_initialized", &neuron::device_in_use);
-  m.def("synchronize", [] { neuron::faults::raise_late_error(); }, no_gil);
+  m.def("synchronize", &neuron::queue::synchronize_all, no_gil);
+  m.def("launch_asynchronously", &neuron::queue::set_asynchronous, no_gil);
+  m.def("launches_asynchronously", &neuron::queue::asynchronous);
+  m.def("shut_down_queues", &neuron::queue::shut_down, no_gil);
+  m.def("stream_priority", [](int64_t stream) { return neuron::priority_of(stream); });
 
   m.def("default_generator", [](c10::DeviceIndex index) { return neuron::default_generator(index); });
 
@@ -68,7 +78,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("memory_limit", &neuron::memory_limit);
 
   m.def("op_counters", &op_counters);
-  m.def("reset_op_counters", &neuron::reset_counters);
+  m.def("reset_op_counters", [] {
+    neuron::queue::finish_all();
+    neuron::reset_counters();
+  });
   m.def("start_op_trace", &neuron::start_trace);
   m.def("stop_op_trace", &neuron::stop_trace);
   m.def("take_op_trace", &neuron::take_trace);
