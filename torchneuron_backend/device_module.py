@@ -173,23 +173,29 @@ class Stream(torch.Stream):
         return 0, -3
 
 
-class Event(torch.Event):
+class _EventType(type):
+    """Makes every event of a neuron device an instance of `Event`."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, torch.Event) and instance.device.type == _NAME
+
+
+class Event(torch.Event, metaclass=_EventType):
     """A point in a stream's work, reached when all that was launched there before it is done.
 
-    ``elapsed_time`` gives the milliseconds between two such moments.
+    ``elapsed_time`` gives the milliseconds between two such moments. Calling the class makes a plain
+    `torch.Event`, because torch measures the time between no others.
     """
 
-    def __new__(
+    def __new__(  # type: ignore[misc]
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
-    ) -> "Event":
+    ) -> torch.Event:
         if interprocess:
             raise NotImplementedError(
                 "The neuron device does not support events shared between processes (interprocess=True): "
                 "its queue belongs to the process that uses it. Synchronise, then tell the other process."
             )
-        return super().__new__(
-            cls, device=_NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
-        )
+        return torch.Event(_NAME, enable_timing=enable_timing, blocking=blocking)
 
 
 def current_stream(device: DeviceLike = None) -> torch.Stream:

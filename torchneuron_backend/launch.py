@@ -26,12 +26,19 @@ def is_launch_blocking() -> bool:
     return not load_extension().launches_asynchronously()
 
 
+def launched() -> int:
+    """How many pieces of work (operators, copies) have been queued in this process, not waited for."""
+    return int(load_extension().launched_work())
+
+
 def set_from_environment() -> None:
     """Follow NEURON_LAUNCH_BLOCKING, if it is set. Raises ValueError when it is neither 0 nor 1."""
     value = os.environ.get(VARIABLE)
     if value:
         if value not in ("0", "1"):
-            raise ValueError(f"{VARIABLE} is {value!r}: use 1 for blocking launch or 0 for asynchronous launch.")
+            raise ValueError(
+                f"{VARIABLE} is {value!r}: use 1 for blocking launch or 0 for asynchronous launch."
+            )
         set_launch_blocking(value == "1")
     # While Python still works: queued kernels may be written in it.
     atexit.register(load_extension().shut_down_queues)

@@ -581,11 +581,12 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   if (queue::active()) {
     if (native && queue::asynchronous()) {
       launch.emplace(plan, op, *stack, core);
-      if (launch->try_to_queue(fault)) {
-        return;
-      }
+    }
+    if (launch.has_value() && launch->try_to_queue(fault)) {
+      return;
     }
     queue::synchronize(current_stream(core));
+    scope.restart();
   }
   faults::act_out(fault, plan.record, core);
   const bool on_copies = !native || fault == faults::Fault::SilentFallback;

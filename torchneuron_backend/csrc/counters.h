@@ -58,6 +58,8 @@ void note_kernel(const OpRecord& record, c10::ScalarType dtype, Route route);
 class KernelScope {
  public:
   explicit KernelScope(OpRecord& record) : record_(record), start_(std::chrono::steady_clock::now()) {}
+  // What went before was waiting for other work.
+  void restart() { start_ = std::chrono::steady_clock::now(); }
   void count(c10::ScalarType dtype, Route route, uint64_t bytes) const;
   void finish(c10::ScalarType dtype, Route route, uint64_t bytes) const {
     count(dtype, route, bytes);

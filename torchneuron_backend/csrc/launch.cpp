@@ -4,12 +4,10 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
-#include <c10/core/DeviceGuard.h>
 #include <c10/util/hash.h>
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -151,16 +149,18 @@ class Describer {
 };
 
 // What of the launching thread's state a host kernel may see, to be had in the queue's thread as well. Neither
-// Python's dispatch modes nor profilers: those have seen the call already.
+// dispatch modes nor transforms nor profilers: those have seen the call already.
 class Surroundings {
  public:
   Surroundings()
       : keys_(c10::impl::tls_local_dispatch_key_set()),
         autograd_(c10::AutogradState::get_tls_state()),
         threads_(at::get_num_threads()) {
-    const c10::DispatchKeySet python{DispatchKey::Python, DispatchKey::PythonTLSSnapshot};
-    keys_.included_ = keys_.included_ - python;
-    keys_.excluded_ = keys_.excluded_ | python;
+    const c10::DispatchKeySet modes{DispatchKey::Python, DispatchKey::PythonTLSSnapshot,
+                                    DispatchKey::FuncTorchDynamicLayerFrontMode,
+                                    DispatchKey::FuncTorchDynamicLayerBackMode};
+    keys_.included_ = keys_.included_ - modes;
+    keys_.excluded_ = keys_.excluded_ | modes;
   }
 
   template <typename Function>
@@ -232,7 +232,6 @@ struct Results {
 };
 
 Results make_results(const Promise& promise, const torch::jit::Stack& stack, size_t first, c10::Device device) {
-  const c10::DeviceGuard guard(device);
   std::vector<c10::Storage> storages;
   for (const size_t bytes : promise.storage_bytes) {
     storages.push_back(new_storage(bytes, device));

@@ -279,6 +279,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
       return target;
     }
     synchronize_streams_of(self, target);
+    scope.restart();
   }
   faults::act_out(fault, copy_from_record, index);
   if (!on_neuron(target)) {
@@ -308,6 +309,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   KernelScope scope(local_scalar_dense_record);
   faults::before(local_scalar_dense_record, self.device().index());
   queue::synchronize(current_stream(self.device().index()));
+  scope.restart();
   const at::AutoDispatchBelowADInplaceOrView below;
   const at::Scalar value = at::native::_local_scalar_dense_cpu(host_side(self));
   scope.finish(self.scalar_type(), Route::Native, self.itemsize());

@@ -67,6 +67,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("synchronize", &neuron::queue::synchronize_all, no_gil);
   m.def("launch_asynchronously", &neuron::queue::set_asynchronous, no_gil);
   m.def("launches_asynchronously", &neuron::queue::asynchronous);
+  m.def("launched_work", &neuron::queue::launched, no_gil);
   m.def("shut_down_queues", &neuron::queue::shut_down, no_gil);
   m.def("stream_priority", [](int64_t stream) { return neuron::priority_of(stream); });
 

@@ -70,6 +70,7 @@ struct State {
   std::condition_variable progress;
   std::array<Device, kMaxDevices> devices;
   uint64_t next_number = 0;
+  uint64_t launched = 0;
   bool stopping = false;
 };
 
@@ -243,6 +244,7 @@ void push(const Stream& stream, Item item) {
     return run_here(item);
   }
   item.number = state().next_number++;
+  state().launched += item.work ? 1 : 0;
   Lane& lane = device.lanes[stream.id()];
   lane.items.push_back(std::move(item));
   ++lane.queued;
@@ -302,6 +304,24 @@ void finish(const Stream& stream) {
   }
 }
 
+void warn_of_untold_errors() {
+  std::vector<std::shared_ptr<Failure>> untold;
+  {
+    std::lock_guard<std::mutex> lock(state().mutex);
+    for (Device& device : state().devices) {
+      for (auto& [stream, lane] : device.lanes) {
+        if (const auto failure = lane.failure; failure != nullptr) {
+          take(failure);
+          untold.push_back(failure);
+        }
+      }
+    }
+  }
+  for (const auto& failure : untold) {
+    TORCH_WARN("at the end of the process: ", failure->message);
+  }
+}
+
 }  // namespace
 
 bool asynchronous() noexcept {
@@ -319,6 +339,11 @@ void set_asynchronous(bool on) {
 
 void launch(const Stream& stream, const std::string& op, std::function<void()> work) {
   push(stream, Item{.op = &op, .work = std::move(work)});
+}
+
+uint64_t launched() {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  return state().launched;
 }
 
 std::shared_ptr<Moment> record(const Stream& stream) {
@@ -416,6 +441,7 @@ void shut_down() {
     return;
   }
   finish_all();
+  warn_of_untold_errors();
   const WithoutGil free;
   {
     std::lock_guard<std::mutex> lock(state().mutex);

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -46,6 +47,9 @@ void set_asynchronous(bool on);
 // Queues `work` on `stream`; `op` names it in errors and lives for ever. Waits while the queue is full.
 void launch(const c10::Stream& stream, const std::string& op, std::function<void()> work);
 
+// How many pieces of work have been queued in this process, on all devices.
+uint64_t launched();
+
 // The present end of `stream`'s work.
 std::shared_ptr<Moment> record(const c10::Stream& stream);
 
@@ -65,7 +69,8 @@ void synchronize_all();
 void finish(c10::DeviceIndex device);
 void finish_all();
 
-// At the end of the process: finishes, ends the threads, and launches nothing any more.
+// At the end of the process: finishes, warns of errors that nobody has been told, ends the threads, and launches
+// nothing any more.
 void shut_down();
 
 }  // namespace neuron::queue

@@ -75,6 +75,7 @@ at::Tensor geometry_of(const at::Tensor& tensor) {
 }
 
 c10::Storage new_storage(size_t bytes, c10::Device device) {
+  const c10::DeviceGuard guard(device);
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
                                                             device_allocator()->allocate(bytes), device_allocator(),
                                                             /*resizable=*/true));

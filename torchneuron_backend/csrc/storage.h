@@ -27,7 +27,7 @@ at::Tensor device_tensor(c10::Storage storage, const at::Tensor& like);
 // A tensor on meta with that geometry: what `device_tensor` needs, without the memory.
 at::Tensor geometry_of(const at::Tensor& tensor);
 
-// New device memory. The current device must be `device`.
+// New memory of `device`.
 c10::Storage new_storage(size_t bytes, c10::Device device);
 
 // Grows or shrinks a device storage, keeping the bytes that fit.
