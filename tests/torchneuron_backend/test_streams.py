@@ -7,6 +7,7 @@ anything is.
 import copy
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -524,6 +525,20 @@ def test_faults_that_change_a_result_are_seen_by_the_call(kind: str) -> None:
     assert y.isnan().all() == (kind == "nan")
     assert (y.dtype == torch.float64) == (kind == "wrong_dtype")
     assert (y.dim() == 3) == (kind == "wrong_shape")
+
+
+def test_a_warning_is_given_by_the_next_synchronisation() -> None:
+    x = ones(1)
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        x.var()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gate(ones())
+        x.var()
+        assert caught == []
+        gates[0].set()
+        torch.neuron.synchronize()
+    assert ["degrees of freedom" in str(warning.message) for warning in caught] == [True]
 
 
 # Copies

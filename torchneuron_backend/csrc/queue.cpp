@@ -2,6 +2,7 @@
 
 #include <Python.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/Exceptions.h>
 
 #include <algorithm>
 #include <array>
@@ -71,6 +72,7 @@ struct State {
   std::array<Device, kMaxDevices> devices;
   uint64_t next_number = 0;
   uint64_t launched = 0;
+  std::vector<c10::Warning> warnings;
   bool stopping = false;
 };
 
@@ -205,8 +207,37 @@ void process(DeviceIndex index, std::pair<const StreamId, Lane>& entry, std::uni
   state().progress.notify_all();
 }
 
+// A warning belongs to the thread that waits, whose handler knows about Python's filters.
+class KeepWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    constexpr size_t kMost = 100;
+    std::lock_guard<std::mutex> lock(state().mutex);
+    if (state().warnings.size() < kMost) {
+      state().warnings.push_back(warning);
+    }
+  }
+};
+
+void give_warnings() {
+  std::vector<c10::Warning> kept;
+  {
+    std::lock_guard<std::mutex> lock(state().mutex);
+    kept.swap(state().warnings);
+  }
+  if (kept.empty()) {
+    return;
+  }
+  torch::PyWarningHandler python;  // not every binding of torch's has one around a synchronisation
+  for (const auto& warning : kept) {
+    c10::warn(warning);
+  }
+}
+
 void work_for(DeviceIndex index) {
   in_worker = true;
+  KeepWarnings handler;
+  c10::WarningUtils::set_warning_handler(&handler);
   set_current_device_unchecked(index);
   Device& device = device_of(index);
   std::unique_lock<std::mutex> lock(state().mutex);
@@ -273,12 +304,13 @@ void take(const std::shared_ptr<Failure>& failure) {
   }
 }
 
-// Raises what `find` finds under the mutex, if it has not been raised.
+// Gives the warnings of what has run, and raises what `find` finds under the mutex, if it has not been raised.
 template <typename Find>
 void raise(Find find) {
   if (in_worker || in_bad_fork()) {
     return;
   }
+  give_warnings();
   std::shared_ptr<Failure> failure;
   {
     std::lock_guard<std::mutex> lock(state().mutex);

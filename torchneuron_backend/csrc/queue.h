@@ -58,8 +58,8 @@ void wait_for(const c10::Stream& stream, std::shared_ptr<Moment> moment);
 
 bool is_idle(const c10::Stream& stream);
 
-// Wait, and raise the error that has stopped what was waited for: a RuntimeError that names the operator. Each error
-// is raised once. The GIL is released while waiting, if this thread holds it.
+// Wait, give the warnings of what has run, and raise the error that has stopped what was waited for: a RuntimeError
+// that names the operator. Each error is raised once. The GIL is released while waiting, if this thread holds it.
 void synchronize(const c10::Stream& stream);
 void synchronize(c10::DeviceIndex device);
 void synchronize(const Moment& moment);
