@@ -56,6 +56,7 @@ def register() -> None:
         device_module,
         eager,
         faults,
+        launch,
         numerics,
         tables,
     )
@@ -70,3 +71,4 @@ def register() -> None:
     faults.arm_from_environment()
     numerics.set_from_environment()
     eager.set_from_environment()
+    launch.set_from_environment()

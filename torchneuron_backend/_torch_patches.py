@@ -20,6 +20,9 @@ def install() -> None:
     # setattr, because mypy takes a method for final.
     setattr(torch.Tensor, "__dlpack_device__", _dlpack_device(torch.Tensor.__dlpack_device__))  # noqa: B010
     setattr(storage, "is_shared", _never_shared(storage.is_shared))  # noqa: B010
+    # Whoever gets the memory may read it at once.
+    setattr(torch.Tensor, "__dlpack__", _after_synchronising(torch.Tensor.__dlpack__))  # noqa: B010
+    torch.utils.dlpack.to_dlpack = _after_synchronising(torch.utils.dlpack.to_dlpack)
     # torch takes all device memory for shared and returns; pickling for another process ends in the others.
     for method in ("share_memory_", "_share_fd_cpu_", "_share_filename_cpu_"):
         setattr(storage, method, _refused(getattr(storage, method)))
@@ -41,6 +44,16 @@ def _dlpack_device(original: Callable[..., Any]) -> Callable[..., Any]:
         return DLDeviceType.kDLExtDev, device.index or 0
 
     return dlpack_device
+
+
+def _after_synchronising(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def export(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if tensor.device.type == _NAME:
+            torch.accelerator.synchronize(tensor.device)
+        return original(tensor, *args, **kwargs)
+
+    return export
 
 
 def _never_shared(original: Callable[..., bool]) -> Callable[..., bool]:

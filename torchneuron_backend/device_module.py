@@ -165,28 +165,51 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 class Stream(torch.Stream):
-    """A stream of a neuron device. All streams of a device share its one hardware queue."""
+    """A stream of a neuron device. All streams of a device share its one hardware queue.
+
+    Of the work that can run, the queue takes that of the stream with the smallest ``priority`` (see
+    `priority_range`; one out of range becomes the nearest in it), and among equals what was launched first.
+    """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **kwargs: Any) -> "Stream":
         if "stream_id" in kwargs:
             return super().__new__(cls, **kwargs)
         return super().__new__(cls, device=torch.device(_NAME, _index(device)), priority=priority)
 
+    @property
+    def priority(self) -> int:
+        """The stream's priority: 0 by default, less for one that comes first."""
+        return _C.stream_priority(self.stream_id)
 
-class Event(torch.Event):
-    """An event of a neuron device: the moment at which it was recorded."""
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The least priority and the greatest, which is the smaller number."""
+        return 0, -3
 
-    def __new__(
+
+class _EventType(type):
+    """Makes every event of a neuron device an instance of `Event`."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, torch.Event) and instance.device.type == _NAME
+
+
+class Event(torch.Event, metaclass=_EventType):
+    """A point in a stream's work, reached when all that was launched there before it is done.
+
+    ``elapsed_time`` gives the milliseconds between two such moments. Calling the class makes a plain
+    `torch.Event`, because torch measures the time between no others.
+    """
+
+    def __new__(  # type: ignore[misc]
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
-    ) -> "Event":
+    ) -> torch.Event:
         if interprocess:
             raise NotImplementedError(
                 "The neuron device does not support events shared between processes (interprocess=True): "
                 "its queue belongs to the process that uses it. Synchronise, then tell the other process."
             )
-        return super().__new__(
-            cls, device=_NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
-        )
+        return torch.Event(_NAME, enable_timing=enable_timing, blocking=blocking)
 
 
 def current_stream(device: DeviceLike = None) -> torch.Stream:

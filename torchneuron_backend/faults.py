@@ -21,6 +21,9 @@ silent_fallback    the call runs on the host and is counted as native
 late_error         the call succeeds; the next synchronisation raises RuntimeError
 =================  ====================================================================
 
+With asynchronous launch, crash, abort, hang and error strike a queued call in the device's queue: the call
+itself returns, and an error is raised by the next synchronisation. Calls struck by another are waited for.
+
 Data movement (``aten::_copy_from``), allocation and views take only those that replace the call:
 crash, abort, hang, oom and error.
 """

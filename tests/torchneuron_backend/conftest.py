@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import torchneuron_backend
-from torchneuron_backend import faults
+from torchneuron_backend import faults, launch
 
 LIBRARY = torch.library.Library("neuron_tests", "DEF")
 LIBRARY.define("scale_all_(Tensor(a!)[] xs, Tensor factor, Tensor?[] extra) -> ()")
@@ -39,11 +39,22 @@ LIBRARY.impl("two", lambda x, missing=None: (x + 1, [x, x * 2]), "CPU")
 
 @pytest.fixture(autouse=True)
 def clean_device() -> Iterator[None]:
-    """Counters at zero before, and no fault or trace left behind."""
+    """Counters at zero before, and no fault or trace left behind, nor an error that nobody has been told."""
     torchneuron_backend.reset_op_counters()
     yield
     faults.clear()
     torchneuron_backend.stop_op_trace()
+    for index in range(torch.neuron.device_count()):
+        torch.neuron.synchronize(index)
+
+
+@pytest.fixture
+def blocking_launch() -> Iterator[None]:
+    """Blocking launch, also where NEURON_LAUNCH_BLOCKING=0 has the tests run asynchronously."""
+    before = launch.is_launch_blocking()
+    launch.set_launch_blocking(True)
+    yield
+    launch.set_launch_blocking(before)
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

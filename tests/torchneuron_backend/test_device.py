@@ -87,6 +87,15 @@ def test_events_measure_time() -> None:
     assert 20 <= first.elapsed_time(second) < 2000  # milliseconds
 
 
+def test_two_of_the_modules_own_events_measure_time_too() -> None:
+    first, second = (torch.neuron.Event(enable_timing=True) for _ in range(2))
+    first.record()
+    second.record()
+    assert first.elapsed_time(second) >= 0
+    assert isinstance(first, torch.neuron.Event)
+    assert not isinstance(torch.Event("cpu"), torch.neuron.Event)
+
+
 def test_printing_shows_values_and_device() -> None:
     assert (
         repr(torch.tensor([1.5, -2.0], device="neuron:1")) == "tensor([ 1.5000, -2.0000], device='neuron:1')"

@@ -11,11 +11,14 @@ from tests.torchneuron_backend.conftest import run_python
 from torchneuron_backend import faults
 
 MM = "import torch; x = torch.ones(2, 2, device='neuron'); x.mm(x); print('alive')"
+BLOCKING = {"NEURON_LAUNCH_BLOCKING": "1"}  # test_streams.py has the same faults in the queue
 
 
 @pytest.mark.parametrize(("kind", "sent"), [("crash", signal.SIGSEGV), ("abort", signal.SIGABRT)])
 def test_the_process_dies_by_the_signal(kind: str, sent: int) -> None:
-    done = run_python(MM + "; x.mm(x); print('not reached')", TORCHNEURON_FAULTS=f"aten::mm:{kind}@2")
+    done = run_python(
+        MM + "; x.mm(x); print('not reached')", TORCHNEURON_FAULTS=f"aten::mm:{kind}@2", **BLOCKING
+    )
     assert done.returncode == -sent
     assert "not reached" not in done.stdout
 
@@ -26,11 +29,12 @@ def test_a_hang_hangs_and_leaves_other_threads_running() -> None:
         "threading.Thread(target=lambda: (time.sleep(0.5), os._exit(7))).start()\n" + MM
     )
     started = time.monotonic()
-    done = run_python(code, TORCHNEURON_FAULTS="aten::mm:hang")
+    done = run_python(code, TORCHNEURON_FAULTS="aten::mm:hang", **BLOCKING)
     assert (done.returncode, done.stdout) == (7, "")
     assert time.monotonic() - started < 60
 
 
+@pytest.mark.usefixtures("blocking_launch")
 def test_errors_come_at_the_nth_call_and_once() -> None:
     x = torch.ones(2, 2, device="neuron")
     faults.set("aten::mm", "error", at=2)

@@ -16,6 +16,7 @@
 
 #include "device.h"
 #include "protect.h"
+#include "queue.h"
 
 namespace neuron {
 namespace {
@@ -162,6 +163,15 @@ class Pool {
     limit_ = bytes;
   }
 
+  bool has_room(size_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return static_cast<size_t>(current(stats_.reserved_bytes)) + block_size(bytes) <= limit_locked();
+  }
+
+  // Around a fork, so that the child finds the mutex free.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
   std::pair<size_t, size_t> free_and_total() {
     std::lock_guard<std::mutex> lock(mutex_);
     const size_t total = limit_locked();
@@ -281,6 +291,13 @@ void free_adopted(void* context) {
   delete adopted;
 }
 
+// Queued work holds memory that the program has already given up.
+void wait_for_room(size_t bytes, c10::DeviceIndex device) {
+  if (queue::active() && !pool(device).has_room(bytes)) {
+    queue::finish(device);
+  }
+}
+
 class Allocator final : public c10::DeviceAllocator {
  public:
   // Allocates on this thread's current device. Zero bytes give a null pointer that still names the device.
@@ -291,11 +308,13 @@ class Allocator final : public c10::DeviceAllocator {
     if (bytes == 0) {
       return {nullptr, nullptr, &c10::detail::deleteNothing, device};
     }
+    wait_for_room(bytes, index);
     Block* block = pool(index).allocate(bytes, index);
     return {block->address, block, &free_block, device};
   }
 
   void copy_data(void* target, const void* source, size_t count) const override {
+    queue::finish_all();
     const Opening to(target), from(source);
     std::memcpy(target, source, count);
   }
@@ -305,27 +324,33 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   void emptyCache(c10::MempoolId_t) override {
+    queue::finish_all();
     for (c10::DeviceIndex index = 0; index < device_count(); ++index) {
       pool(index).release_cached();
     }
   }
 
-  // One hardware queue: memory freed by the host is free in queue order as well.
+  // Queued work holds the memory it uses, on whatever stream.
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
 
+  // The books are read when what is queued has let go of what it holds.
   DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    queue::finish(checked_index(device));
     return pool(checked_index(device)).stats();
   }
 
   void resetAccumulatedStats(c10::DeviceIndex device) override {
+    queue::finish(checked_index(device));
     pool(checked_index(device)).for_each_stat([](auto& stat) { stat.reset_accumulated(); });
   }
 
   void resetPeakStats(c10::DeviceIndex device) override {
+    queue::finish(checked_index(device));
     pool(checked_index(device)).for_each_stat([](auto& stat) { stat.reset_peak(); });
   }
 
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    queue::finish(checked_index(device));
     return pool(checked_index(device)).free_and_total();
   }
 };
@@ -351,8 +376,21 @@ c10::DataPtr adopt_memory(c10::Storage keep_alive, c10::Device device) {
   void* address = keep_alive.mutable_data();
   auto adopted = std::make_unique<Adopted>(
       Adopted{Block{address, round_up(bytes, kAlignment), bytes, device.index()}, std::move(keep_alive)});
+  wait_for_room(bytes, device.index());
   pool(device.index()).enter_foreign(adopted->block);
   return {address, adopted.release(), &free_adopted, device};
+}
+
+void lock_memory_books() {
+  for (c10::DeviceIndex device = 0; device < static_cast<c10::DeviceIndex>(kMaxDevices); ++device) {
+    pool(device).lock();
+  }
+}
+
+void unlock_memory_books() {
+  for (c10::DeviceIndex device = 0; device < static_cast<c10::DeviceIndex>(kMaxDevices); ++device) {
+    pool(device).unlock();
+  }
 }
 
 void set_memory_limit(c10::DeviceIndex index, size_t bytes) {

@@ -19,6 +19,10 @@ c10::DeviceAllocator* device_allocator();
 // mode it is copied into memory that can be closed.
 c10::DataPtr adopt_memory(c10::Storage keep_alive, c10::Device device);
 
+// Around a fork: a queue's thread, which the child does not have, may be freeing memory at that moment.
+void lock_memory_books();
+void unlock_memory_books();
+
 // Bytes that device `index` may hold; 0 restores the default (NEURON_SIM_MEMORY_LIMIT, else 24 GiB).
 void set_memory_limit(c10::DeviceIndex index, size_t bytes);
 size_t memory_limit(c10::DeviceIndex index);

@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,9 +20,12 @@
 #include "engine.h"
 #include "faults.h"
 #include "generator.h"
+#include "positions.h"
 #include "profiler.h"
+#include "queue.h"
 #include "refusals.h"
 #include "storage.h"
+#include "streams.h"
 
 namespace neuron {
 namespace {
@@ -105,40 +109,6 @@ void round_to_32_bits(const at::Tensor& host) {
 
 std::atomic<bool> in_32_bits{false};
 
-// Where in a list something is, by its address. Calls have a handful of tensors, optimizers' calls thousands:
-// few are searched in order, many by hash.
-class Positions {
- public:
-  std::optional<size_t> find(const void* key) const {
-    if (!hashed_.empty()) {
-      const auto found = hashed_.find(key);
-      return found == hashed_.end() ? std::nullopt : std::optional(found->second);
-    }
-    for (const auto& [other, position] : few_) {
-      if (other == key) {
-        return position;
-      }
-    }
-    return std::nullopt;
-  }
-
-  void insert(const void* key, size_t position) {
-    if (hashed_.empty() && few_.size() < kFew) {
-      few_.emplace_back(key, position);
-      return;
-    }
-    if (hashed_.empty()) {
-      hashed_.insert(few_.begin(), few_.end());
-    }
-    hashed_.emplace(key, position);
-  }
-
- private:
-  static constexpr size_t kFew = 12;
-  c10::SmallVector<std::pair<const void*, size_t>, kFew> few_;
-  std::unordered_map<const void*, size_t> hashed_;
-};
-
 // One call of one operator: its arguments carried to the host, and its results carried back.
 class HostCall {
  public:
@@ -183,6 +153,35 @@ class HostCall {
         value = saved_[static_cast<size_t>(plan_.results[i].argument)];
       } else {
         carry_result(value);
+      }
+    }
+  }
+
+  // A queued call: new results go into `promised`, one after the other, and nothing else may have changed its shape.
+  void keep_promises(const std::vector<at::Tensor>& promised) {
+    for (const auto& moved : moved_) {
+      if (moved.written) {
+        TORCH_CHECK(moved.host.sizes() == moved.device.sizes() && moved.host.strides() == moved.device.strides() &&
+                        moved.host.storage().data() == moved.device.storage().data(),
+                    "it resized an argument, which it did not do the first time");
+        if (narrow_) {
+          round_to_32_bits(moved.host);
+        }
+      }
+    }
+    size_t next = 0;
+    const size_t first_result = stack_.size() - plan_.results.size();
+    for (size_t i = 0; i < plan_.results.size(); ++i) {
+      const IValue& value = stack_[first_result + i];
+      if (plan_.results[i].argument >= 0) {
+        continue;
+      }
+      if (value.isTensor()) {
+        keep_promise(value.toTensor(), promised.at(next++));
+      } else {
+        for (const IValue& item : value.toListRef()) {
+          keep_promise(item.toTensor(), promised.at(next++));
+        }
       }
     }
   }
@@ -428,6 +427,7 @@ class HostCall {
     if (!is_alias_of_an_argument(host_storage)) {
       device->set_storage_keep_dtype(adopted(host_storage));
     } else if (host_storage.data() != device->unsafe_storage().data()) {
+      queue::finish(moved.device.device().index());  // what is queued may use the old memory
       auto* storage = device->unsafe_storage().unsafeGetStorageImpl();
       storage->set_data_ptr_noswap(adopt_memory(host_storage, moved.device.device()));
       storage->set_nbytes(host_storage.nbytes());
@@ -490,6 +490,27 @@ class HostCall {
       }
     }
     return false;
+  }
+
+  void keep_promise(const at::Tensor& host, const at::Tensor& device) const {
+    TORCH_CHECK(host.defined() == device.defined() &&
+                    (!host.defined() || (host.sizes() == device.sizes() && host.scalar_type() == device.scalar_type())),
+                "its result has another shape or dtype than the first time with such arguments");
+    if (!host.defined()) {
+      return;
+    }
+    if (narrow_) {
+      round_to_32_bits(host);
+    }
+    const at::Tensor target = alias_on_host(device, host_storage_over(device.storage(), false));
+    const bool same_layout = host.strides() == target.strides() && host.storage_offset() == target.storage_offset() &&
+        host.storage().nbytes() == target.storage().nbytes() && host.is_conj() == target.is_conj() &&
+        host.is_neg() == target.is_neg();
+    if (!same_layout) {
+      target.copy_(host);
+    } else if (host.storage().nbytes() > 0) {
+      std::memcpy(target.storage().mutable_data(), host.storage().data(), host.storage().nbytes());
+    }
   }
 
   at::Tensor copied_to_device(const at::Tensor& host) {
@@ -585,6 +606,9 @@ OpPlan::OpPlan(const c10::OperatorHandle& op)
     returns_view |= plan.view;
     results.push_back(plan);
   }
+  draws = has_generator || op.hasTag(at::Tag::nondeterministic_seeded);
+  shape_depends_on_data = op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
+  indexes = name == "aten::index.Tensor" || name == "aten::_unsafe_index.Tensor";
   draws_from_default = !has_generator && op.hasTag(at::Tag::nondeterministic_seeded);
 }
 
@@ -639,7 +663,19 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   bool native = !dtype.has_value() || plan.is_native(*dtype, *stack);
   const c10::DeviceIndex core = call.device().has_value() && call.device()->type() == kNeuron
       ? call.device()->index() : current_device();
-  const auto fault = faults::before(plan.record, core);
+  const auto fault = faults::strike(plan.record);
+  std::optional<Launch> launch;
+  if (queue::active()) {
+    if (native && queue::asynchronous() && !engine::is_compiled()) {
+      launch.emplace(plan, op, *stack, core);
+    }
+    if (launch.has_value() && launch->try_to_queue(fault)) {
+      return;
+    }
+    queue::synchronize(current_stream(core));
+    scope.restart();
+  }
+  faults::act_out(fault, plan.record, core);
   engine::Program program;  // none: the host kernel
   if (native && fault != faults::Fault::SilentFallback && engine::is_compiled()) {
     program = engine::program_for(plan, op, *stack);
@@ -681,9 +717,26 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   }
   call.carry_results_back();
   scope.finish(counted, native ? Route::Native : Route::Fallback, call.bytes_moved());
-  if (fault != faults::Fault::None) {
+  if (launch.has_value() && native) {
+    launch->learn(counted);
+  }
+  if (fault == faults::Fault::LateError) {
+    faults::leave_late_error(plan.record);
+  } else if (fault != faults::Fault::None) {
     faults::spoil(fault, plan.record, plan.results.size(), *stack);
   }
+}
+
+void run_queued(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack& stack, bool in_32_bits,
+                const std::vector<at::Tensor>& results) {
+  HostCall call(plan, stack);
+  if (in_32_bits) {
+    call.compute_in_32_bits();
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  call.carry_arguments_to_host();
+  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+  call.keep_promises(results);
 }
 
 }  // namespace neuron

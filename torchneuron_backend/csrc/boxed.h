@@ -16,6 +16,7 @@
 
 #include "conditions.h"
 #include "counters.h"
+#include "launch.h"
 
 namespace neuron {
 
@@ -51,14 +52,23 @@ struct OpPlan {
   size_t argument_count;
   bool draws_from_default;    // random, without a generator argument
   bool returns_view = false;  // some result is a view of an argument
+  bool draws;                 // random, from whatever generator
+  bool shape_depends_on_data; // of some result
+  bool indexes;               // by tensors, which are masks or positions
   bool boxed = false;         // registration has put a BoxedKernel on the operator
   std::atomic<uint64_t> native_dtypes{0};  // one bit per c10::ScalarType
   std::array<std::atomic<uint64_t>, kConditions> conditional_dtypes{};  // the same, where a condition holds
+  LaunchTable launches;
 };
 
 OpPlan& plan_for(const c10::OperatorHandle& op);
 
 void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+// Runs a native call that was queued, in the queue's thread: `stack` holds its arguments, and its new results go into
+// `results`, whose geometry they must have. Throws what the kernel throws.
+void run_queued(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack& stack, bool in_32_bits,
+                const std::vector<at::Tensor>& results);
 
 // Whether native kernels compute 64-bit numbers in 32 bits and cast back, as the chip does; off is exact.
 void compute_64_bits_in_32(bool on);

@@ -89,7 +89,13 @@ OpRecord& op_record(const std::string& name, Kind kind) {
   return *slot;
 }
 
-void KernelScope::finish(c10::ScalarType dtype, Route route, uint64_t bytes) {
+void note_kernel(const OpRecord& record, c10::ScalarType dtype, Route route) {
+  if (const uint64_t trace = trace_on.load(std::memory_order_relaxed)) {
+    note(record, dtype, route, trace);
+  }
+}
+
+void KernelScope::count(c10::ScalarType dtype, Route route, uint64_t bytes) const {
   if (!counting.load(std::memory_order_relaxed)) {
     return;
   }
@@ -101,9 +107,6 @@ void KernelScope::finish(c10::ScalarType dtype, Route route, uint64_t bytes) {
       std::memory_order_relaxed);
   if (bytes != 0) {
     cell.bytes.fetch_add(bytes, std::memory_order_relaxed);
-  }
-  if (const uint64_t trace = trace_on.load(std::memory_order_relaxed)) {
-    note(record_, dtype, route, trace);
   }
 }
 

@@ -53,15 +53,25 @@ OpRecord& op_record(const std::string& name, Kind kind = Kind::Compute);
 // Whether calls are counted: on, unless it is to be measured what counting costs (benchmarks/device.py).
 extern std::atomic<bool> counting;
 
-// Times one kernel. Counts it in finish(), so that a kernel that throws is not counted.
+// Tells the trace, if one is taken, that this thread executes a kernel.
+void note_kernel(const OpRecord& record, c10::ScalarType dtype, Route route);
+
+// Times one kernel. Counts it in finish(), so that a kernel that throws is not counted. count() does not tell the
+// trace: a queued kernel has been noted by the thread that launched it.
 class KernelScope {
  public:
-  explicit KernelScope(OpRecord& record) : record_(record) {
+  explicit KernelScope(OpRecord& record) : record_(record) { restart(); }
+  // What went before was waiting for other work.
+  void restart() {
     if (counting.load(std::memory_order_relaxed)) {
       start_ = std::chrono::steady_clock::now();
     }
   }
-  void finish(c10::ScalarType dtype, Route route, uint64_t bytes);
+  void count(c10::ScalarType dtype, Route route, uint64_t bytes) const;
+  void finish(c10::ScalarType dtype, Route route, uint64_t bytes) const {
+    count(dtype, route, bytes);
+    note_kernel(record_, dtype, route);
+  }
 
  private:
   OpRecord& record_;

@@ -7,6 +7,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "allocator.h"
+#include "host_allocator.h"
+
 namespace neuron {
 namespace {
 
@@ -32,7 +35,18 @@ c10::DeviceIndex read_device_count() noexcept {
   return static_cast<c10::DeviceIndex>(count);
 }
 
-void mark_child() {
+void before_fork() {
+  lock_memory_books();
+  lock_pinned_memory();
+}
+
+void after_fork() {
+  unlock_pinned_memory();
+  unlock_memory_books();
+}
+
+void after_fork_in_child() {
+  after_fork();
   bad_fork.store(in_use.load());
 }
 
@@ -74,7 +88,7 @@ void use_device() {
               "Cannot re-initialize the neuron device in a forked subprocess, because the parent process had used it "
               "before the fork. Fork before the first use, or start the process with the 'spawn' or 'forkserver' "
               "method.");
-  static const int registered = pthread_atfork(nullptr, nullptr, mark_child);
+  static const int registered = pthread_atfork(before_fork, after_fork, after_fork_in_child);
   TORCH_CHECK(registered == 0, "pthread_atfork failed with error ", registered);
   in_use.store(true);
 }

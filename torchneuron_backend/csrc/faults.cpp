@@ -75,10 +75,8 @@ void check_op_exists(const std::string& op) {
   }
 }
 
-void leave_late_error(const OpRecord& record) {
-  std::lock_guard<std::mutex> lock(state().mutex);
-  state().late_error = "injected fault: " + record.name + " failed on the device, seen at this synchronisation";
-  state().has_late_error.store(true);
+std::string late_error_of(const OpRecord& record) {
+  return "injected fault: " + record.name + " failed on the device, seen at this synchronisation";
 }
 
 at::Tensor spoiled(Fault fault, const at::Tensor& result) {
@@ -129,12 +127,13 @@ void disarm_all() {
   state().has_late_error.store(false);
 }
 
-Fault before(OpRecord& record, c10::DeviceIndex device) {
+Fault strike(OpRecord& record) {
   Armed* armed = record.fault.load(std::memory_order_acquire);
-  if (armed == nullptr || armed->calls.fetch_add(1) + 1 != armed->at) {
-    return Fault::None;
-  }
-  switch (armed->fault) {
+  return armed == nullptr || armed->calls.fetch_add(1) + 1 != armed->at ? Fault::None : armed->fault;
+}
+
+void act_out(Fault fault, const OpRecord& record, c10::DeviceIndex device) {
+  switch (fault) {
     case Fault::Crash:
       std::signal(SIGSEGV, SIG_DFL);
       std::raise(SIGSEGV);
@@ -147,12 +146,25 @@ Fault before(OpRecord& record, c10::DeviceIndex device) {
       throw_out_of_memory(device, memory_limit(device));
     case Fault::Error:
       TORCH_CHECK(false, "injected fault: ", record.name, " failed on neuron:", static_cast<int>(device));
-    case Fault::LateError:
-      leave_late_error(record);
-      return Fault::None;
     default:
-      return armed->fault;
+      return;
   }
+}
+
+Fault before(OpRecord& record, c10::DeviceIndex device) {
+  const Fault fault = strike(record);
+  act_out(fault, record, device);
+  return fault;
+}
+
+void leave_late_error(const OpRecord& record) {
+  std::lock_guard<std::mutex> lock(state().mutex);
+  state().late_error = late_error_of(record);
+  state().has_late_error.store(true);
+}
+
+void raise_now(const OpRecord& record) {
+  TORCH_CHECK(false, late_error_of(record));
 }
 
 void spoil(Fault fault, const OpRecord& record, size_t results, std::vector<c10::IValue>& stack) {

@@ -42,11 +42,23 @@ void arm(const std::string& op, const std::string& kind, uint64_t at);
 void disarm_all();
 std::vector<std::string> kinds();
 
-// Called by each kernel before it runs: acts out the faults that replace a call, returns the ones that spoil it.
+// Called once for each call of an op: the fault that strikes it.
+Fault strike(OpRecord& record);
+
+// Called before the kernel runs: acts out a fault that replaces the call. Any other has to be seen to after it.
+void act_out(Fault fault, const OpRecord& record, c10::DeviceIndex device);
+
+// Both at once, for kernels that are always waited for.
 Fault before(OpRecord& record, c10::DeviceIndex device);
 
 // Spoils the results on top of `stack`, as `fault` says.
 void spoil(Fault fault, const OpRecord& record, size_t results, std::vector<c10::IValue>& stack);
+
+// After a kernel that was waited for: leaves a LateError for the next synchronisation.
+void leave_late_error(const OpRecord& record);
+
+// Raises a LateError at once, in a queued kernel: there it is late enough.
+[[noreturn]] void raise_now(const OpRecord& record);
 
 // Raises the error a LateError fault has left behind, once.
 void raise_late_error();

@@ -1,18 +1,15 @@
-// The device guard: how torch switches devices, and its streams and events.
-//
-// A device has one hardware queue and runs what it is given at once, so every stream keeps order with every
-// other, all work is complete when it has been issued, and an event is the moment it was recorded.
+// The device guard: how torch switches devices, and what it asks of streams and events.
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 
-#include <array>
-#include <atomic>
 #include <chrono>
+#include <memory>
 
 #include "device.h"
-#include "faults.h"
+#include "queue.h"
+#include "streams.h"
 
 namespace neuron {
 namespace {
@@ -22,15 +19,14 @@ using c10::DeviceIndex;
 using c10::Stream;
 using c10::StreamId;
 
-constexpr StreamId kStreamsPerDevice = 32;
-
-thread_local std::array<StreamId, 64> current_streams{};
-std::atomic<StreamId> next_stream{0};
-
+// Where an event was last recorded.
 struct Event {
-  std::chrono::steady_clock::time_point recorded;
-  bool timed;
+  std::shared_ptr<queue::Moment> moment;
 };
+
+const queue::Moment& moment_of(void* event) {
+  return *static_cast<Event*>(event)->moment;
+}
 
 Device checked(Device device) {
   TORCH_CHECK(device.is_privateuseone(), "expected a neuron device, got ", device);
@@ -64,61 +60,48 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return capability;
   }
 
-  Stream getStream(Device device) const override {
-    device = checked(device);
-    return Stream(Stream::UNSAFE, device, current_streams[static_cast<size_t>(device.index())]);
+  Stream getStream(Device device) const override { return current_stream(checked(device).index()); }
+  Stream getDefaultStream(Device device) const override { return default_stream(checked(device).index()); }
+
+  Stream getStreamFromGlobalPool(Device device, bool high_priority) const override {
+    return getNewStream(device, high_priority ? kGreatestPriority : kLeastPriority);
   }
 
-  Stream getDefaultStream(Device device) const override { return Stream(Stream::UNSAFE, checked(device), 0); }
-
-  Stream getStreamFromGlobalPool(Device device, bool) const override { return getNewStream(device, 0); }
-
-  Stream getNewStream(Device device, int) const override {
-    return Stream(Stream::UNSAFE, checked(device), 1 + next_stream.fetch_add(1) % kStreamsPerDevice);
+  Stream getNewStream(Device device, int priority) const override {
+    return new_stream(checked(device).index(), priority);
   }
 
-  Stream exchangeStream(Stream stream) const override {
-    const Stream before = getStream(stream.device());
-    current_streams[static_cast<size_t>(before.device_index())] = stream.id();
-    return before;
-  }
+  Stream exchangeStream(Stream stream) const override { return exchange_stream(stream); }
 
   void* getStreamNativeHandle(const Stream stream) const override {
     return reinterpret_cast<void*>(static_cast<uintptr_t>(stream.id()));
   }
 
-  bool queryStream(const Stream&) const override { return true; }
-  void synchronizeStream(const Stream&) const override { faults::raise_late_error(); }
-  void synchronizeDevice(const DeviceIndex index) const override {
-    checked_index(index);
-    faults::raise_late_error();
-  }
+  bool queryStream(const Stream& stream) const override { return queue::is_idle(stream); }
+  void synchronizeStream(const Stream& stream) const override { queue::synchronize(stream); }
+  void synchronizeDevice(const DeviceIndex index) const override { queue::synchronize(checked_index(index)); }
 
   void record(void** event, const Stream& stream, const DeviceIndex device_index,
-              const c10::EventFlag flag) const override {
+              const c10::EventFlag) const override {
     TORCH_CHECK(device_index == -1 || device_index == stream.device_index(), "an event of neuron:",
                 static_cast<int>(device_index), " cannot be recorded on a stream of ", stream.device());
     if (*event == nullptr) {
       *event = new Event{};
     }
-    auto* record = static_cast<Event*>(*event);
-    record->recorded = std::chrono::steady_clock::now();
-    record->timed = flag == c10::EventFlag::BACKEND_DEFAULT;
+    static_cast<Event*>(*event)->moment = queue::record(stream);
   }
 
-  void block(void*, const Stream&) const override {}
-  bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void*) const override { faults::raise_late_error(); }
-  void destroyEvent(void* event, const DeviceIndex) const noexcept override {
-    delete static_cast<Event*>(event);
+  void block(void* event, const Stream& stream) const override {
+    queue::wait_for(stream, static_cast<Event*>(event)->moment);
   }
 
-  // Milliseconds between two recorded events.
+  bool queryEvent(void* event) const override { return moment_of(event).done.load(std::memory_order_acquire); }
+  void synchronizeEvent(void* event) const override { queue::synchronize(moment_of(event)); }
+  void destroyEvent(void* event, const DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
+
+  // Milliseconds between two events that are done, as torch has checked.
   double elapsedTime(void* first, void* second, const DeviceIndex) const override {
-    TORCH_CHECK(first != nullptr && second != nullptr,
-                "Both events must be recorded before calculating elapsed time.");
-    const auto span = static_cast<Event*>(second)->recorded - static_cast<Event*>(first)->recorded;
-    return std::chrono::duration<double, std::milli>(span).count();
+    return std::chrono::duration<double, std::milli>(moment_of(second).when - moment_of(first).when).count();
   }
 };
 

@@ -1,5 +1,6 @@
 // The hooks through which torch core asks the backend questions.
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "device.h"

@@ -1,5 +1,6 @@
 #include "host_allocator.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <c10/util/Exception.h>
 
 #include <cstdlib>
@@ -61,7 +62,7 @@ class PinnedAllocator final : public at::HostAllocator {
     std::memcpy(target, source, count);
   }
 
-  // Copies are complete when they return, so there is nothing to wait for before a block is reused.
+  // A queued copy holds the block, so there is nothing to wait for before it is reused.
   bool record_event(void*, void*, c10::Stream) override {
     return true;
   }
@@ -93,6 +94,14 @@ REGISTER_HOST_ALLOCATOR(kNeuron, &allocator);
 
 at::HostAllocator* pinned_allocator() {
   return &allocator;
+}
+
+void lock_pinned_memory() {
+  pinned().mutex.lock();
+}
+
+void unlock_pinned_memory() {
+  pinned().mutex.unlock();
 }
 
 bool is_pinned(const void* address) {

@@ -5,6 +5,8 @@
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -25,9 +27,12 @@
 #include "counters.h"
 #include "device.h"
 #include "faults.h"
+#include "host_allocator.h"
 #include "profiler.h"
+#include "queue.h"
 #include "refusals.h"
 #include "storage.h"
+#include "streams.h"
 
 namespace neuron {
 namespace {
@@ -223,13 +228,78 @@ at::Tensor host_side(const at::Tensor& tensor) {
   return on_neuron(tensor) ? alias_on_host(tensor, host_storage_over(tensor.storage(), false)) : tensor;
 }
 
+// Whether the host's copy can do without errors and warnings, which belong to the call and not to a synchronisation.
+bool is_plain_copy(const at::Tensor& self, const at::Tensor& target) {
+  return self.layout() == at::kStrided && target.layout() == at::kStrided &&
+      at::is_expandable_to(self.sizes(), target.sizes()) && at::has_internal_overlap(target) == at::MemOverlap::No &&
+      !(self.device() == target.device() && self.is_alias_of(target)) &&
+      (!self.is_complex() || target.is_complex());
+}
+
+bool is_in_pinned_memory(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.has_storage() && is_pinned(tensor.storage().data());
+}
+
+at::Tensor snapshot(const at::Tensor& tensor) {
+  return on_neuron(tensor) ? device_tensor(tensor.storage(), tensor) : alias_on_host(tensor, tensor.storage());
+}
+
+// Queues a copy that the host need not wait for: within the device, between two, and from or to pinned memory where
+// that is asked for. Other host memory may change as soon as the call returns.
+bool launch_copy(const at::Tensor& self, const at::Tensor& target, bool non_blocking, faults::Fault fault) {
+  const auto reachable = [&](const at::Tensor& tensor) {
+    return on_neuron(tensor) || (non_blocking && is_in_pinned_memory(tensor));
+  };
+  if (fault == faults::Fault::OutOfMemory || !reachable(self) || !reachable(target) || !is_plain_copy(self, target)) {
+    return false;
+  }
+  const c10::DeviceIndex index = (on_neuron(target) ? target : self).device().index();
+  const c10::Stream stream = current_stream(index);
+  const bool between_devices = on_neuron(self) && self.device() != target.device() && on_neuron(target);
+  if (between_devices) {
+    queue::wait_for(stream, queue::record(current_stream(self.device().index())));
+  }
+  queue::launch(stream, copy_from_record.name, [from = snapshot(self), to = snapshot(target), index, fault,
+                                                correlation = current_correlation()] {
+    faults::act_out(fault, copy_from_record, index);
+    const KernelScope scope(copy_from_record);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const DeviceActivity activity(copy_from_record.name, index, correlation);
+    host_side(to).copy_(host_side(from));
+    activity.finish();
+    scope.count(from.scalar_type(), Route::Native, border_bytes(from, to));
+  });
+  if (between_devices) {
+    queue::wait_for(current_stream(self.device().index()), queue::record(stream));
+  }
+  note_kernel(copy_from_record, self.scalar_type(), Route::Native);
+  return true;
+}
+
+// What a copy that is waited for comes after.
+void synchronize_streams_of(const at::Tensor& self, const at::Tensor& target) {
+  for (const at::Tensor* tensor : {&self, &target}) {
+    if (on_neuron(*tensor)) {
+      queue::synchronize(current_stream(tensor->device().index()));
+    }
+  }
+}
+
 // All copies that touch the device: to it, from it, within it and between two; with any dtypes, strides,
 // broadcasting and math bits, because the host's own copy does the work on aliases of device memory.
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
   use_device();
   KernelScope scope(copy_from_record);
   const c10::DeviceIndex index = (on_neuron(target) ? target : self).device().index();
-  faults::before(copy_from_record, index);
+  const auto fault = faults::strike(copy_from_record);
+  if (queue::active()) {
+    if (queue::asynchronous() && launch_copy(self, target, non_blocking, fault)) {
+      return target;
+    }
+    synchronize_streams_of(self, target);
+    scope.restart();
+  }
+  faults::act_out(fault, copy_from_record, index);
   if (!on_neuron(target)) {
     faults::raise_late_error();
   }
@@ -256,7 +326,8 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   use_device();
   KernelScope scope(local_scalar_dense_record);
   faults::before(local_scalar_dense_record, self.device().index());
-  faults::raise_late_error();
+  queue::synchronize(current_stream(self.device().index()));
+  scope.restart();
   const at::AutoDispatchBelowADInplaceOrView below;
   const at::Scalar value = at::native::_local_scalar_dense_cpu(host_side(self));
   scope.finish(self.scalar_type(), Route::Native, self.itemsize());
@@ -278,7 +349,7 @@ bool is_set_to(const at::Tensor& self, const at::Tensor& source) {
   return at::native::is_set_to(self, source);
 }
 
-// One queue: memory is never reused before the work that uses it is done.
+// Queued work holds the memory it uses, so it is never reused before that work is done, on whatever stream.
 void record_stream(at::Tensor& self, at::Stream) {}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

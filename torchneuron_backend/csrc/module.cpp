@@ -13,7 +13,9 @@
 #include "faults.h"
 #include "generator.h"
 #include "lowerings.h"
+#include "queue.h"
 #include "storage.h"
+#include "streams.h"
 #include "teardown.h"
 
 namespace py = pybind11;
@@ -24,6 +26,9 @@ at::Tensor host_alias(const at::Tensor& tensor) {
   TORCH_CHECK_TYPE(tensor.device().type() == neuron::kNeuron && tensor.layout() == at::kStrided,
                    "host_alias takes a dense neuron tensor, got one on ", tensor.device());
   neuron::use_device();
+  if (neuron::queue::active()) {
+    neuron::queue::synchronize(tensor.device().index());
+  }
   return neuron::alias_on_host(tensor, neuron::host_storage_over(tensor.storage(), /*keep_alive=*/true));
 }
 
@@ -32,6 +37,7 @@ at::Tensor adopt(const at::Tensor& host, c10::DeviceIndex device) {
 }
 
 py::list op_counters() {
+  neuron::queue::finish_all();
   py::list rows;
   for (const auto& row : neuron::read_counters()) {
     py::dict entry;
@@ -62,7 +68,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_device", &neuron::set_current_device);
   m.def("is_in_bad_fork", &neuron::in_bad_fork);
   m.def("is_initialized", &neuron::device_in_use);
-  m.def("synchronize", [] { neuron::faults::raise_late_error(); }, no_gil);
+  m.def("synchronize", &neuron::queue::synchronize_all, no_gil);
+  m.def("launch_asynchronously", &neuron::queue::set_asynchronous, no_gil);
+  m.def("launches_asynchronously", &neuron::queue::asynchronous);
+  m.def("launched_work", &neuron::queue::launched, no_gil);
+  m.def("shut_down_queues", &neuron::queue::shut_down, no_gil);
+  m.def("stream_priority", [](int64_t stream) { return neuron::priority_of(stream); });
 
   m.def("settle_autograd_threads", [](double seconds) {
     return neuron::settle_autograd_threads(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
@@ -76,7 +87,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("memory_limit", &neuron::memory_limit);
 
   m.def("op_counters", &op_counters);
-  m.def("reset_op_counters", &neuron::reset_counters);
+  m.def("reset_op_counters", [] {
+    neuron::queue::finish_all();
+    neuron::reset_counters();
+  });
   m.def("count_ops", [](bool on) { neuron::counting.store(on); });
   m.def("start_op_trace", &neuron::start_trace);
   m.def("stop_op_trace", &neuron::stop_trace);

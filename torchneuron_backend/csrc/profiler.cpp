@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "queue.h"
+
 namespace neuron {
 namespace {
 
@@ -55,6 +57,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   void stop() override {
+    queue::finish_all();
     recording().on.store(false);
     status_ = libkineto::TraceStatus::PROCESSING;
   }
@@ -125,16 +128,19 @@ const bool registered = [] {
 
 }  // namespace
 
-DeviceActivity::DeviceActivity(const std::string& name, c10::DeviceIndex device)
-    : name_(name), device_(device), started_(recording().on.load(std::memory_order_relaxed) ? now() : 0) {}
+int32_t current_correlation() {
+  return correlations.empty() ? 0 : static_cast<int32_t>(correlations.back());
+}
+
+DeviceActivity::DeviceActivity(const std::string& name, c10::DeviceIndex device, int32_t correlation)
+    : name_(name), device_(device), correlation_(correlation), started_(recording().on.load(std::memory_order_relaxed) ? now() : 0) {}
 
 void DeviceActivity::finish() const {
   if (started_ == 0) {
     return;
   }
-  const auto correlation = correlations.empty() ? 0 : static_cast<int32_t>(correlations.back());
   std::lock_guard<std::mutex> lock(recording().mutex);
-  recording().activities.push_back({&name_, started_, now(), device_, correlation});
+  recording().activities.push_back({&name_, started_, now(), device_, correlation_});
 }
 
 }  // namespace neuron

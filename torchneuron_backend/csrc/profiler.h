@@ -11,15 +11,22 @@
 
 namespace neuron {
 
+// The number by which the profiler knows the operator call that this thread is in; 0: none.
+int32_t current_correlation();
+
 // The time from construction to finish() is work of a device, if anybody is profiling.
 class DeviceActivity {
  public:
-  DeviceActivity(const std::string& name, c10::DeviceIndex device);
+  DeviceActivity(const std::string& name, c10::DeviceIndex device)
+      : DeviceActivity(name, device, current_correlation()) {}
+  // Work of an operator call that another thread has made.
+  DeviceActivity(const std::string& name, c10::DeviceIndex device, int32_t correlation);
   void finish() const;
 
  private:
   const std::string& name_;
   const c10::DeviceIndex device_;
+  const int32_t correlation_;
   const int64_t started_;  // in ns since the epoch; 0: nobody is profiling
 };
 

@@ -10,6 +10,7 @@
 #include "allocator.h"
 #include "device.h"
 #include "protect.h"
+#include "queue.h"
 #include "refusals.h"
 
 namespace neuron {
@@ -77,6 +78,20 @@ at::Tensor device_tensor(c10::Storage storage, const at::Tensor& like) {
   return tensor_over(std::move(storage), c10::DispatchKey::PrivateUse1, like);
 }
 
+at::Tensor geometry_of(const at::Tensor& tensor) {
+  c10::Storage nothing(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), 0, c10::DataPtr(nullptr, c10::Device(c10::kMeta)), nullptr,
+      /*resizable=*/false));
+  return tensor_over(std::move(nothing), c10::DispatchKey::Meta, tensor);
+}
+
+c10::Storage new_storage(size_t bytes, c10::Device device) {
+  const c10::DeviceGuard guard(device);
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                            device_allocator()->allocate(bytes), device_allocator(),
+                                                            /*resizable=*/true));
+}
+
 at::Tensor adopt_from_host(const at::Tensor& host, c10::Device device) {
   TORCH_CHECK(host.layout() == c10::kStrided && host.device().is_cpu(),
               "only a dense host tensor can become a neuron tensor, got one on ", host.device(), " of layout ",
@@ -87,6 +102,7 @@ at::Tensor adopt_from_host(const at::Tensor& host, c10::Device device) {
 
 void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
+  queue::finish(storage.device().index());  // what is queued may use the old memory
   c10::DataPtr fresh;
   {
     const c10::DeviceGuard guard(storage.device());

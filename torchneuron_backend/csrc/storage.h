@@ -26,6 +26,12 @@ c10::Storage adopt_storage(c10::Storage host_storage, c10::Device device);
 // A device tensor of `storage` with the geometry (dtype, sizes, strides, offset) of `like`.
 at::Tensor device_tensor(c10::Storage storage, const at::Tensor& like);
 
+// A tensor on meta with that geometry: what `device_tensor` needs, without the memory.
+at::Tensor geometry_of(const at::Tensor& tensor);
+
+// New memory of `device`.
+c10::Storage new_storage(size_t bytes, c10::Device device);
+
 // Grows or shrinks a device storage, keeping the bytes that fit.
 void resize_storage(c10::StorageImpl& storage, size_t bytes);
 
