@@ -1,7 +1,7 @@
 """``torch.neuron``: the device's own module, with the names torch's other device modules have."""
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -212,14 +212,15 @@ class Event(torch.Event, metaclass=_EventType):
         return torch.Event(_NAME, enable_timing=enable_timing, blocking=blocking)
 
 
-def current_stream(device: DeviceLike = None) -> torch.Stream:
+def current_stream(device: DeviceLike = None) -> Stream:
     """This thread's current stream of ``device``."""
-    return torch.accelerator.current_stream(_index(device))
+    current = torch.accelerator.current_stream(_index(device))
+    return Stream(stream_id=current.stream_id, device_index=current.device_index, device_type=_C_DEVICE_TYPE)
 
 
-def default_stream(device: DeviceLike = None) -> torch.Stream:
+def default_stream(device: DeviceLike = None) -> Stream:
     """The stream that is current when no other has been chosen."""
-    return torch.Stream(stream_id=0, device_index=_index(device), device_type=_C_DEVICE_TYPE)
+    return Stream(stream_id=0, device_index=_index(device), device_type=_C_DEVICE_TYPE)
 
 
 # The number of PrivateUse1 among c10::DeviceType, by which torch.Stream names a device type.
@@ -231,9 +232,9 @@ def set_stream(stream: torch.Stream) -> None:
     torch.accelerator.set_stream(stream)
 
 
-def stream(stream: torch.Stream) -> AbstractContextManager[Any]:
-    """Context manager: ``stream`` is current inside."""
-    return stream
+def stream(stream: torch.Stream | None) -> AbstractContextManager[Any]:
+    """Context manager: ``stream`` is current inside, and its device. None changes nothing."""
+    return nullcontext() if stream is None else stream
 
 
 # Memory

@@ -91,6 +91,7 @@ def test_two_of_the_modules_own_events_measure_time_too() -> None:
     first, second = (torch.neuron.Event(enable_timing=True) for _ in range(2))
     first.record()
     second.record()
+    second.synchronize()
     assert first.elapsed_time(second) >= 0
     assert isinstance(first, torch.neuron.Event)
     assert not isinstance(torch.Event("cpu"), torch.neuron.Event)

@@ -274,6 +274,14 @@ def test_priorities() -> None:
     assert torch.neuron.Stream(1, priority=-2).device == torch.device("neuron:1")
 
 
+def test_the_current_stream_is_one_of_the_modules_own() -> None:
+    with torch.neuron.stream(torch.neuron.Stream(1, priority=-2)) as entered, torch.neuron.stream(None):
+        current = torch.neuron.current_stream(1)
+        assert isinstance(current, torch.neuron.Stream)
+        assert current == entered
+        assert (current.priority, torch.neuron.default_stream(1).priority) == (-2, 0)
+
+
 @pytest.mark.parametrize("how", ["wait_stream", "wait_event", "event.wait"])
 @pytest.mark.parametrize("device", ["neuron:0", "neuron:1"])
 def test_a_stream_waits_for_another(how: str, device: str) -> None:

@@ -174,6 +174,8 @@ std::shared_ptr<Failure> run(const Item& item, DeviceIndex device, StreamId stre
     return failure_of(*item.op, device, stream, error.what_without_backtrace());
   } catch (const std::exception& error) {
     return failure_of(*item.op, device, stream, error.what());
+  } catch (...) {
+    return failure_of(*item.op, device, stream, "an error of no known kind");
   }
 }
 
