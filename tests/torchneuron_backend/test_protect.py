@@ -1,19 +1,63 @@
 """Protect mode: device memory is closed to the host except while device work runs."""
 
+import json
 import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.torchneuron_backend.conftest import run_python
-
 DEAD = -signal.SIGSEGV
-PEEK = "import ctypes; peek = lambda address: ctypes.c_float.from_address(address).value\n"
 OUTSIDE = "neuron: host code touched device memory outside device work, at 0x"
 
+# An interpreter that has imported torch, but not used the device, and runs code in forks of itself.
+FORKS = """
+import ctypes, json, os, sys, traceback, torch, torchneuron_backend.memory
 
-def protected(code: str, **environment: str) -> tuple[int, str, str]:
-    done = run_python(f"import torch, os\n{PEEK}{code}", **{"TORCHNEURON_PROTECT": "1", **environment})
-    return done.returncode, done.stdout, done.stderr
+def peek(address):
+    return ctypes.c_float.from_address(address).value
+
+for line in sys.stdin:
+    job = json.loads(line)
+    pid = os.fork()
+    if pid == 0:
+        os.environ["TORCHNEURON_PROTECT"] = job["protect"]
+        for number, name in (1, "output"), (2, "errors"):
+            os.dup2(os.open(job[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        code = 0
+        try:
+            exec(job["code"], {"torch": torch, "torchneuron_backend": torchneuron_backend, "peek": peek})
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+# Runs code with TORCHNEURON_PROTECT set so, and returns exit code, output and errors.
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def protected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        files = {name: str(tmp_path_factory.mktemp("forks") / name) for name in ("output", "errors")}
+
+        def run(code: str, protect: str = "1") -> tuple[int, str, str]:
+            print(json.dumps({"code": code, "protect": protect, **files}), file=forks.stdin, flush=True)
+            returncode = int(forks.stdout.readline())
+            return returncode, *(Path(file).read_text() for file in files.values())
+
+        yield run
+        forks.stdin.close()
 
 
 WAYS_TO_DEVICE_MEMORY = {
@@ -31,9 +75,8 @@ WAYS_TO_DEVICE_MEMORY = {
 
 
 @pytest.mark.parametrize("make", WAYS_TO_DEVICE_MEMORY.values(), ids=WAYS_TO_DEVICE_MEMORY)
-def test_the_host_cannot_read_device_memory(make: str) -> None:
+def test_the_host_cannot_read_device_memory(make: str, protected: Run) -> None:
     code = f"""
-import torchneuron_backend.memory
 x = {make}
 print(x.cpu().numel(), flush=True)
 peek(x.data_ptr())
@@ -43,12 +86,12 @@ peek(x.data_ptr())
     assert (returncode, OUTSIDE in errors) == (DEAD, True), errors
 
 
-def test_without_it_the_host_can() -> None:
+def test_without_it_the_host_can(protected: Run) -> None:
     code = "x = torch.full((4,), 2.5, device='neuron'); print(peek(x.data_ptr()))"
-    assert protected(code, TORCHNEURON_PROTECT="0")[:2] == (0, "2.5\n")
+    assert protected(code, protect="0")[:2] == (0, "2.5\n")
 
 
-def test_a_read_beyond_the_end_is_named_as_such() -> None:
+def test_a_read_beyond_the_end_is_named_as_such(protected: Run) -> None:
     code = "x = torch.ones(16, device='neuron'); peek(x.data_ptr() + 64)"
     returncode, _, errors = protected(code)
     assert returncode == DEAD
@@ -56,7 +99,7 @@ def test_a_read_beyond_the_end_is_named_as_such() -> None:
     assert "byte 64 of a block of 64 (TORCHNEURON_PROTECT=1)" in errors
 
 
-def test_a_fault_elsewhere_is_left_to_whoever_handled_it_before() -> None:
+def test_a_fault_elsewhere_is_left_to_whoever_handled_it_before(protected: Run) -> None:
     returncode, _, errors = protected("torch.ones(1, device='neuron'); peek(8)")
     assert returncode == DEAD
     assert "neuron:" not in errors
@@ -89,11 +132,11 @@ print(loss == reference, all(state[name].equal(expected[name]) for name in expec
 """
 
 
-def test_a_model_trains_as_on_the_cpu() -> None:
+def test_a_model_trains_as_on_the_cpu(protected: Run) -> None:
     assert protected(TRAINING)[:2] == (0, "True True\n")
 
 
-def test_a_compiled_model_runs() -> None:
+def test_a_compiled_model_runs(protected: Run) -> None:
     code = """
 layer = torch.nn.Linear(4, 4).to('neuron')
 batch = torch.rand(2, 4, device='neuron')
@@ -107,7 +150,7 @@ peek(layer.weight.data_ptr())
     assert (returncode, OUTSIDE in errors) == (DEAD, True)  # closed again after the program
 
 
-def test_an_alias_opens_the_memory_as_long_as_it_lives() -> None:
+def test_an_alias_opens_the_memory_as_long_as_it_lives(protected: Run) -> None:
     code = """
 from torchneuron_backend.memory import host_alias
 x = torch.full((4,), 2.5, device='neuron')
@@ -123,7 +166,7 @@ peek(x.data_ptr())
     assert (returncode, OUTSIDE in errors) == (DEAD, True)
 
 
-def test_an_alias_outlives_its_tensor() -> None:
+def test_an_alias_outlives_its_tensor(protected: Run) -> None:
     code = """
 from torchneuron_backend.memory import host_alias
 x = torch.full((4,), 2.5, device='neuron')
@@ -138,7 +181,7 @@ print(torch.neuron.memory_reserved())
     assert protected(code)[:2] == (0, "[2.5, 2.5, 2.5, 2.5]\n0\n")
 
 
-def test_a_fallback_computes_on_copies_alone() -> None:
+def test_a_fallback_computes_on_copies_alone(protected: Run) -> None:
     code = """
 library = torch.library.Library('protected', 'DEF')
 library.define('peeks(Tensor x, int address) -> Tensor')
@@ -155,7 +198,7 @@ torch.ops.protected.peeks(x, x.data_ptr())
     assert (returncode, OUTSIDE in errors) == (DEAD, True)
 
 
-def test_threads_do_not_close_each_other_s_memory() -> None:
+def test_threads_do_not_close_each_other_s_memory(protected: Run) -> None:
     code = """
 import threading
 shared = torch.ones(200, 200, device='neuron')
@@ -175,14 +218,14 @@ peek(shared.data_ptr())
     assert (returncode, OUTSIDE in errors) == (DEAD, True)
 
 
-def test_the_books_are_the_same() -> None:
+def test_the_books_are_the_same(protected: Run) -> None:
     code = """
 x = torch.ones(1000, device='neuron'); y = x + 1; z = torch.empty(2**20, device='neuron'); del z
 print(torch.neuron.memory_allocated(), torch.neuron.memory_reserved(), torch.neuron.max_memory_allocated())
 """
-    assert protected(code)[1] == protected(code, TORCHNEURON_PROTECT="0")[1] != ""
+    assert protected(code)[1] == protected(code, protect="0")[1] != ""
 
 
-def test_another_value_is_one_sentence() -> None:
-    _, _, errors = protected("torch.ones(1, device='neuron')", TORCHNEURON_PROTECT="yes")
+def test_another_value_is_one_sentence(protected: Run) -> None:
+    _, _, errors = protected("torch.ones(1, device='neuron')", protect="yes")
     assert errors.strip().endswith("RuntimeError: TORCHNEURON_PROTECT is 'yes', not 0 or 1.")
