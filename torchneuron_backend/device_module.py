@@ -42,6 +42,8 @@ def __getattr__(name: str) -> Any:
             f"torch.neuron.{name}: the neuron device does not support graph capture (CUDA graphs), because "
             "its runtime has no equivalent. torch.compile(backend='neuron') compiles a whole graph."
         )
+    if name == "_initialized":  # what torch.utils.checkpoint asks before it saves the generators' states
+        return is_initialized()
     raise AttributeError(f"module 'torch.neuron' has no attribute {name!r}")
 
 

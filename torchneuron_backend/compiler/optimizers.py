@@ -31,7 +31,7 @@ def _list_operators() -> list[torch._ops.OpOverload]:
     return found
 
 
-_ONE_BY_ONE = torch._C.DispatchKey.CompositeExplicitAutograd  # type: ignore[attr-defined]
+_ONE_BY_ONE = torch._C.DispatchKey.CompositeExplicitAutograd
 
 
 def _one_by_one(overload: torch._ops.OpOverload) -> Callable[..., Any]:
