@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -56,13 +58,25 @@ def test_a_broken_compiler_too_can_be_fallen_back_from(monkeypatch: pytest.Monke
     assert compiler.get_dynamo_metrics()["fallbacks"] == 1
 
 
+class OpaqueBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return opaque(gradient * 2)
+
+
 def test_a_backward_that_fails_raises_where_it_is_compiled_and_the_model_still_runs() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return opaque(x).sum()
+        return OpaqueBackward.apply(x).sum()
 
     x = torch.ones(2, device="neuron", requires_grad=True)
     with pytest.raises(Exception, match="torchneuron_test::opaque"):
         torch.compile(function, backend="neuron", options={"partition": False})(x).backward()
+    (failure,) = compiler.get_dynamo_metrics()["failures"]
+    assert failure["kind"] == "backward"
     torch.compile(function, backend="neuron")(x).backward()
     assert x.grad is not None
-    torch.testing.assert_close(x.grad.cpu(), torch.ones(2).cosh())
+    torch.testing.assert_close(x.grad.cpu(), torch.full((2,), 2.0).sinh())
