@@ -18,6 +18,7 @@ def install() -> None:
     """Teach the tracers; called once, as the device is registered."""
     _let_flex_attention_in()
     _let_higher_order_operators_see_autocast()
+    _replay_random_calls()
     _register_shapes()
 
 
@@ -60,6 +61,47 @@ def _flex_attention_under_autocast(
     autocast = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)  # type: ignore[attr-defined]
     with torch._C._ExcludeDispatchKeyGuard(autocast):
         return torch.ops.higher_order.flex_attention(*cast, *rest)
+
+
+def _replay_random_calls() -> None:
+    """What a compiled checkpoint draws again it draws from the state of the device's generator."""
+    from torch._prims import rng_prims
+
+    key = torch._C.DispatchKey.BackendSelect
+    for hop, here in (
+        (rng_prims.run_and_save_rng_state, _run_and_save_state),
+        (rng_prims.run_with_rng_state, _run_with_state),
+    ):
+        hop.py_kernels[key] = _on_this_device(here, hop.py_kernels[key])
+        hop._dispatch_cache.clear()
+
+
+def _on_this_device(here: Callable[..., Any], elsewhere: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        tensors = [value for value in args if isinstance(value, torch.Tensor) and value.device.type == _NAME]
+        device = tensors[0].device if tensors else kwargs.get("device")
+        if device is None or torch.device(device).type != _NAME:
+            return elsewhere(*args, **kwargs)
+        return here(torch.device(device), *args, **kwargs)
+
+    return run
+
+
+def _run_and_save_state(device: torch.device, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    state = torch.get_device_module(device).get_rng_state(device)
+    return state, call(*args, **kwargs)
+
+
+def _run_with_state(
+    device: torch.device, state: torch.Tensor, call: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    module = torch.get_device_module(device)
+    current = module.get_rng_state(device)
+    module.set_rng_state(state.cpu(), device)
+    try:
+        return call(*args, **kwargs)
+    finally:
+        module.set_rng_state(current, device)
 
 
 def _register_shapes() -> None:

@@ -1,8 +1,9 @@
 """What the compiler builds, from the cache where it has been built before.
 
-Kept are the outcome of lowering a graph (StableHLO, or why there is none), the compiled program, and what it took
-long to find out: which calls do not lower, and where a graph has to be cut. What a process built or found also goes into
-``torch.compiler.save_cache_artifacts``, which hands it on to another machine of the same kind.
+Kept are the outcome of lowering a graph (StableHLO, or why there is none), the compiled program, and what it
+took long to find out: which calls do not lower, and where a graph has to be cut. What a process built or
+found also goes into ``torch.compiler.save_cache_artifacts``, which hands it on to another machine of the same
+kind.
 """
 
 from __future__ import annotations
@@ -100,13 +101,13 @@ def refused_calls(module: GraphModule) -> dict[Node, str]:
     alike = search.distinct(module, call_signature)
     cache = open_cache()
     keys = {signature: key_of("call", signature) for signature in alike} if cache is not None else {}
-    verdicts = {signature: _verdict(cache, key) for signature, key in keys.items()}
+    verdicts: dict[str, str | None] = {name: _verdict(cache, key) for name, key in keys.items()}
     unknown = [signature for signature in alike if verdicts.get(signature) is None]
     refused = search.refused([alike[signature][0] for signature in unknown]) if unknown else {}
     for position, signature in enumerate(unknown):
-        verdicts[signature] = reason = refused.get(position, "")
+        found = verdicts[signature] = refused.get(position, "")
         if cache is not None:
-            _keep(cache, keys[signature], {"refused": reason}, [reason])
+            _keep(cache, keys[signature], {"refused": found}, [found])
     return {
         node: reason
         for signature, nodes in alike.items()

@@ -139,7 +139,7 @@ def compile_graph(module: GraphModule, kind: str, options: Options = Options()) 
     except CompilerError as error:
         return _failed(module, kind, options, error)
     except Exception as error:  # noqa: BLE001 - whatever broke, the caller is told that it was the compiler
-        internal = InternalCompilerError(f"the neuron compiler broke on a {kind} graph: {error!r}")
+        internal = InternalCompilerError(f"the neuron compiler broke on this graph ({kind}): {error!r}")
         internal.__cause__ = error
         return _failed(module, kind, options, internal)
 

@@ -1,7 +1,7 @@
 """Cut a graph that does not compile, though each of its calls does, into spans that do.
 
-The graph is halved, and each half that does not compile again, until what is left is single calls or the search
-has cost enough. What was not brought to compile runs eagerly.
+The graph is halved, and each half that does not compile again, until what is left is single calls or the
+search has cost enough. What was not brought to compile runs eagerly.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-# Each attempt compiles a part of the graph. For one place at fault these are enough down to a single call among
-# two thousand.
+# Each attempt compiles a part of the graph. For one place at fault these are enough down to a single call
+# among two thousand.
 ATTEMPTS = 24
 SECONDS = 120.0
 
@@ -27,10 +27,10 @@ class Span(NamedTuple):
 def find_spans(
     calls: int, compiles: Callable[[int, int], bool], attempts: int = ATTEMPTS, seconds: float = SECONDS
 ) -> list[Span]:
-    """Spans that cover ``calls`` calls, which do not compile as a whole; two eager ones are never neighbours.
+    """Spans that cover ``calls`` calls, which do not compile as a whole; no two eager ones are neighbours.
 
-    ``compiles`` tries the calls from a start up to an end; it is asked at most ``attempts`` times, and not again
-    once ``seconds`` have passed.
+    ``compiles`` tries the calls from a start up to an end; it is asked at most ``attempts`` times, and not
+    again once ``seconds`` have passed.
     """
     deadline = time.monotonic() + seconds
     failing, spans = [(0, calls)], []

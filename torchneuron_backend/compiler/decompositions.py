@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .higher_order import flex_rewrites
-from .optimizers import optimizer_rewrites
+from .optimizers import list_rewrites, multiply_add_rewrite
 from .rewrites import REWRITES
 from .rewrites.experts import foreign_rewrites
 from .rewrites.rounding import ROUNDED_ONCE, in_float32
@@ -17,7 +17,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Decompositions by overload, for ``make_fx``."""
     table = _aten_table()
     # Operators of other libraries exist from the moment that these are imported.
-    table.update(foreign_rewrites() | flex_rewrites())
+    table.update(foreign_rewrites() | flex_rewrites() | multiply_add_rewrite())
     return table
 
 
@@ -25,7 +25,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
 def _aten_table() -> dict[Any, Callable[..., Any]]:
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-    table = dict(get_decomposition_table()) | optimizer_rewrites()
+    table = dict(get_decomposition_table()) | list_rewrites()
     for overload, rewrite in REWRITES.items():
         table[overload] = _first_of(rewrite, table.get(overload))
     for overload in ROUNDED_ONCE:

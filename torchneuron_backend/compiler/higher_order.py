@@ -60,7 +60,7 @@ def _body(node: Node, module: GraphModule) -> Callable[..., Any] | None:
 
 def _dense(node: Node) -> Callable[..., Any]:
     """FlexAttention from its definition, over the full matrix of scores."""
-    key = torch._C.DispatchKey.CompositeExplicitAutograd  # type: ignore[attr-defined]
+    key = torch._C.DispatchKey.CompositeExplicitAutograd
     return node.target.py_kernels[key]  # type: ignore[union-attr]
 
 
@@ -158,7 +158,7 @@ def _use_results(node: Node, result: Any, inputs: set[Node]) -> None:
         for user in list(node.users):
             if user.target is not operator.getitem:
                 raise TypeError(f"{user} reads all results of {node} at once")
-            _use_results(user, result[user.args[1]], inputs)
+            _use_results(user, result[int(str(user.args[1]))], inputs)
     elif isinstance(result, Node):
         if result not in inputs and "val" in node.meta:
             # Readers were traced with the strides that the operator promises.

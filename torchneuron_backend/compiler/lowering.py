@@ -253,7 +253,7 @@ def joint_call(nodes: Sequence[Node]) -> GraphModule:
 
 
 def _placeholder_like(graph: torch.fx.Graph, node: Node) -> Node:
-    placeholder = graph.placeholder(node.name)
+    placeholder = graph.placeholder(f"input_{len(graph.nodes)}")
     placeholder.meta["val"] = node.meta.get("val")
     return placeholder
 

@@ -10,13 +10,19 @@ import torch
 
 
 @functools.cache
-def optimizer_rewrites() -> dict[Any, Callable[..., Any]]:
-    """Rewrites by overload: each functional ``_foreach_`` operator as one call per tensor, and ``prims.fma``
-    as a product and a sum.
-    """
-    rewrites = {overload: _one_by_one(overload) for overload in _list_operators()}
-    rewrites[torch.ops.prims.fma.default] = lambda a, b, c: a * b + c
-    return rewrites
+def list_rewrites() -> dict[Any, Callable[..., Any]]:
+    """Rewrites by overload: each functional ``_foreach_`` operator as one call per tensor."""
+    return {overload: _one_by_one(overload) for overload in _list_operators()}
+
+
+def multiply_add_rewrite() -> dict[Any, Callable[..., Any]]:
+    """``prims.fma``, which exists once Dynamo has traced an optimizer: a product and a sum."""
+    packet = getattr(torch.ops.prims, "fma", None)
+    return {} if packet is None else {packet.default: _multiply_add}
+
+
+def _multiply_add(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    return a * b + c
 
 
 def _list_operators() -> list[torch._ops.OpOverload]:
@@ -31,7 +37,7 @@ def _list_operators() -> list[torch._ops.OpOverload]:
     return found
 
 
-_ONE_BY_ONE = torch._C.DispatchKey.CompositeExplicitAutograd  # type: ignore[attr-defined]
+_ONE_BY_ONE = torch._C.DispatchKey.CompositeExplicitAutograd
 
 
 def _one_by_one(overload: torch._ops.OpOverload) -> Callable[..., Any]:

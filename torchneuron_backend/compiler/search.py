@@ -1,8 +1,8 @@
 """Which calls of a graph do not lower on their own.
 
-Lowering many calls at once costs little more than lowering one. So calls are tried in groups, and a group that
-is refused is halved. Those that the lowering table does not call native come first and alone: among them are
-most of the calls looked for.
+Lowering many calls at once costs little more than lowering one. So calls are tried in groups, and a group
+that is refused is halved. Those that the lowering table does not call native come first and alone: among them
+are most of the calls looked for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Group = list[int]
 def refused(calls: Sequence[Node], groups: Sequence[Group] | None = None) -> dict[int, str]:
     """The positions in ``calls`` (calls of ATen overloads) that do not lower, each with one line of reason.
 
-    Works in a forked child that goes on until it dies; a new child takes over behind the group that killed it.
+    Works in a forked child that goes on until it dies; a new one takes over behind the group that killed it.
     ``groups`` are the positions to try together first.
     """
     lowering.preload()

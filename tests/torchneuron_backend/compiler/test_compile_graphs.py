@@ -38,6 +38,15 @@ def test_each_new_shape_compiles_once() -> None:
     assert metrics["executions"] == 5
 
 
+def test_dynamo_gives_a_function_up_after_so_many_shapes() -> None:
+    double = torch.compile(lambda x: x * 2, backend="neuron")
+    with torch._dynamo.config.patch(recompile_limit=2):
+        for rows in (2, 3, 4, 5):
+            assert double(torch.ones(rows, device="neuron")).tolist() == [2.0] * rows
+    metrics = compiler.get_dynamo_metrics()
+    assert (metrics["graphs_compiled"], metrics["executions"]) == (2, 2)
+
+
 def test_dynamic_shapes_are_refused_with_the_reason() -> None:
     double = compiled(lambda x: x * 2, dynamic=True)
     with pytest.raises(Exception, match="static shapes") as raised:
