@@ -160,6 +160,9 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
+        import torch
+
+        torch.set_num_threads(1)
         print(json.dumps({"start": {"first": start()}, **measure(options.rounds)}))
     elif options.runs:
         print_agreement(*map(outcomes, options.runs))

@@ -88,3 +88,17 @@ def test_what_is_not_a_number_is_neither_finite_nor_itself() -> None:
     graph.output((same,))
     (result,) = Executable(to_stablehlo(decompose(torch.fx.GraphModule({}, graph)))).run([x])
     assert result.tolist() == [True, True, True, False]
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_variance_without_a_degree_of_freedom() -> None:
+    for x, dim in (
+        (torch.tensor([3.0]), None),
+        (torch.tensor([[1.0], [2.0]]), [1]),
+        (torch.arange(3.0), [0]),
+    ):
+        for overload in (aten.var.correction, aten.std.correction):
+            for correction in (1, 4):
+                expected = overload(x, dim, correction=correction)
+                actual = compiled(overload, x, dim, correction=correction)
+                torch.testing.assert_close(actual, expected, equal_nan=True)

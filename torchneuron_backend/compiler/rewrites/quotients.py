@@ -4,6 +4,8 @@ can miss the whole number that it is by one unit in the last place; what is cut 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -66,3 +68,29 @@ def _floor_divide(x: torch.Tensor, y: Any) -> Any:
     if _as_floats(x, y) is None:
         return NotImplemented
     return _div(x, y, rounding_mode="floor")
+
+
+def _without_freedom(then: Callable[[torch.Tensor, torch.Tensor], Any]) -> Callable[..., Any]:
+    """Variance by a count that is not positive: zero on the CPU, and what it is to Torch-MLIR."""
+
+    def computed(
+        x: torch.Tensor,
+        dim: list[int] | None = None,
+        *,
+        correction: float | None = None,
+        keepdim: bool = False,
+    ) -> Any:
+        dims = list(dim) if dim else list(range(x.ndim))
+        if math.prod(x.shape[each] for each in dims) > (1 if correction is None else correction):
+            return NotImplemented
+        mean = x.mean(dims, keepdim=True)
+        squares = (x - mean).square().sum(dims, keepdim=keepdim)
+        return then(squares / 0.0, mean if keepdim else mean.reshape(squares.shape))
+
+    return computed
+
+
+rewrites(aten.var.correction)(_without_freedom(lambda variance, mean: variance))
+rewrites(aten.std.correction)(_without_freedom(lambda variance, mean: variance.sqrt()))
+rewrites(aten.var_mean.correction)(_without_freedom(lambda variance, mean: (variance, mean)))
+rewrites(aten.std_mean.correction)(_without_freedom(lambda variance, mean: (variance.sqrt(), mean)))
