@@ -119,6 +119,13 @@ def test_in_place_and_out_calls_are_collected_in_functional_form() -> None:
     assert call.args[0].tolist() == [1.0, 1.0, 1.0]
 
 
+def test_a_default_of_the_call_is_kept_where_the_functional_form_has_none() -> None:
+    calls = Calls()
+    collect_program(calls, lambda: torch.ones(3).bernoulli_())
+    (call,) = calls.by_key[Key("aten::bernoulli.p", "float32")]
+    assert call.kwargs["p"] == 0.5
+
+
 def test_finish_names_what_only_a_dtype_lacks_and_adds_the_device_forms() -> None:
     table = finish(
         [
