@@ -51,7 +51,7 @@ class Outcome:
 
 
 def measure(examples: list[Call], timeout_s: float = 60.0) -> Outcome:
-    """As :func:`attempt`; but where some example fails, and all for which a condition holds do not, the
+    """As :func:`attempt`; but where a condition tells the examples that fail from those that do not, the
     operator is native on this condition.
     """
     outcome = attempt(examples, timeout_s)
@@ -59,7 +59,10 @@ def measure(examples: list[Call], timeout_s: float = 60.0) -> Outcome:
         return outcome
     for name, condition in CONDITIONS.items():
         inside = [call for call in examples if condition(call.args, call.kwargs)]
-        if 0 < len(inside) < len(examples) and attempt(inside, timeout_s).status == NATIVE:
+        outside = [call for call in examples if not condition(call.args, call.kwargs)]
+        if not inside or not outside or attempt(inside, timeout_s).status != NATIVE:
+            continue
+        if all(attempt([call], timeout_s).status != NATIVE for call in outside):
             return Outcome(NATIVE, f"else {outcome.status}: {outcome.detail}", name)
     return outcome
 

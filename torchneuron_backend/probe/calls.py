@@ -106,6 +106,7 @@ def key_of(
     if functional is None or {str(result.type) for result in functional._schema.returns} <= {"number"}:
         return None
     kwargs = {name: value for name, value in kwargs.items() if not _is_out_argument(overload, name)}
+    kwargs |= _left_to_default(overload, functional, len(args), kwargs)
     tensors = [item for item in tree_flatten((args, kwargs))[0] if isinstance(item, torch.Tensor)]
     results = [item for item in tree_flatten(out)[0] if isinstance(item, torch.Tensor)]
     if not (tensors or results) or not all(map(_is_plain, tensors + results)):
@@ -118,6 +119,18 @@ def key_of(
         return None
     key = Key(operator_name(functional), dtype_name((tensors or results)[0].dtype))
     return key, functional, kwargs, tensors, results
+
+
+def _left_to_default(
+    overload: torch._ops.OpOverload, functional: torch._ops.OpOverload, given: int, kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Arguments that the call left to a default of ``overload`` which ``functional`` has not."""
+    needed = {argument.name for argument in functional._schema.arguments if not argument.has_default_value()}
+    return {
+        argument.name: argument.default_value
+        for argument in overload._schema.arguments[given:]
+        if argument.name in needed and argument.has_default_value() and argument.name not in kwargs
+    }
 
 
 def _elements(tensors: Iterable[torch.Tensor]) -> int:

@@ -50,7 +50,7 @@ _DRAWING: tuple[Callable[[torch.Tensor], Any], ...] = (
     lambda x: x.random_(-3, 9),
     lambda x: torch.native_dropout(x, 0.1, True),
 )
-_SIZES = ((3, 4), (40, 30), (130, 130))
+_SIZES = ((3, 4), (40, 30), (17_000,))
 _FACTORISING: tuple[Callable[[torch.Tensor], Any], ...] = (
     torch.linalg.cholesky,
     torch.linalg.det,

@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -59,7 +58,7 @@ def run_on_device(program: Callable[[], Any], ran: Ran) -> None:
     try:
         program()
     except Exception as error:  # noqa: BLE001 - every refusal is an answer
-        ran.raised.add(f"({type(error).__name__} on the device)")
+        ran.raised.add(_named(error))
     for row in observe.op_counters():
         key = Key(row["op"], row["dtype"])
         if row["kind"] == "compute":
@@ -85,19 +84,26 @@ def entries_on_device(dtype: torch.dtype, samples: int = 4) -> dict[str, Ran]:
 
 
 def _run_entry(info: Any, dtype: torch.dtype, samples: int) -> Ran | None:
-    on_cpu = [_works(run) for run in entry_runs(info, dtype, samples, "cpu")]
-    if not any(on_cpu):
-        return None
-    ran = Ran()
+    """What the samples do; None if the CPU runs none of them. It is asked where the device refuses one."""
+    ran, seen = Ran(), False
     try:
         runs = list(entry_runs(info, dtype, samples, "neuron"))
     except NotImplementedError as error:  # the samples themselves are of a kind that the device refuses
-        ran.raised.add(f"({type(error).__name__} on the device)")
-        return ran
-    for works, run in zip_longest(on_cpu, runs):
-        if works and run is not None:
-            run_on_device(run, ran)
-    return ran
+        return Ran(raised={_named(error)})
+    for index, run in enumerate(runs):
+        here = Ran()
+        run_on_device(run, here)
+        if here.raised and not _works(_nth(entry_runs(info, dtype, samples, "cpu"), index)):
+            continue
+        seen = True
+        ran.computed |= here.computed
+        ran.fell_back |= here.fell_back
+        ran.raised |= here.raised
+    return ran if seen else None
+
+
+def _nth(runs: Iterable[Callable[[], Any]], index: int) -> Callable[[], Any]:
+    return list(runs)[index]
 
 
 def _works(run: Callable[[], Any]) -> bool:
@@ -106,6 +112,10 @@ def _works(run: Callable[[], Any]) -> bool:
     except Exception:  # noqa: BLE001 - a sample that fails on the CPU has nothing to teach
         return False
     return True
+
+
+def _named(error: Exception) -> str:
+    return f"({type(error).__name__} on the device)"
 
 
 def models_on_device() -> Ran:

@@ -20,7 +20,7 @@ from torchneuron_backend.probe.attempt import NATIVE, STATUSES, Outcome, attempt
 from torchneuron_backend.probe.calls import Call, Calls, Key, collect_program, functional_form
 from torchneuron_backend.probe.conditions import CONDITIONS, held
 from torchneuron_backend.probe.programs import collect_programs
-from torchneuron_backend.probe.summary import Ran, run_on_device, share_of_programs
+from torchneuron_backend.probe.summary import Ran, _run_entry, run_on_device, share_of_programs
 from torchneuron_backend.probe.table import Entry, append, finish, log_path, read, tidy, write
 
 aten = torch.ops.aten
@@ -119,6 +119,13 @@ def test_in_place_and_out_calls_are_collected_in_functional_form() -> None:
     assert call.args[0].tolist() == [1.0, 1.0, 1.0]
 
 
+def test_a_default_of_the_call_is_kept_where_the_functional_form_has_none() -> None:
+    calls = Calls()
+    collect_program(calls, lambda: torch.ones(3).bernoulli_())
+    (call,) = calls.by_key[Key("aten::bernoulli.p", "float32")]
+    assert call.kwargs["p"] == 0.5
+
+
 def test_finish_names_what_only_a_dtype_lacks_and_adds_the_device_forms() -> None:
     table = finish(
         [
@@ -169,6 +176,22 @@ def test_what_a_program_does_on_the_device_is_read_off_its_counters() -> None:
     assert ran.missing == {"aten::nonzero float32"}
     run_on_device(lambda: x.to_sparse(), ran)
     assert ran.raised == {"(NotImplementedError on the device)"}
+
+
+def test_an_entry_is_run_on_the_device_and_left_out_where_the_cpu_runs_none_of_it() -> None:
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    entries = {info.name: info for info in op_db}
+    missing = {}
+    for name in ("exp", "nonzero", "jiterator_unary", "to_sparse"):
+        ran = _run_entry(entries[name], torch.float32, 2)
+        missing[name] = None if ran is None else ran.missing
+    assert missing == {
+        "exp": set(),
+        "nonzero": {"aten::nonzero float32"},
+        "jiterator_unary": None,  # CUDA's own
+        "to_sparse": {"(NotImplementedError on the device)"},
+    }
 
 
 def test_calls_are_kept_by_the_conditions_that_hold_of_them() -> None:

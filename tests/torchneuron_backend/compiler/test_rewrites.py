@@ -467,3 +467,17 @@ def test_fractional_pooling(counts: list[int]) -> None:
         overload = (aten.fractional_max_pool2d, aten.fractional_max_pool3d)[dims - 2].default
         agrees(overload, x, [2, 3, 2][:dims], counts[:dims], samples)
         agrees(overload, x[0], [2, 3, 2][:dims], counts[:dims], samples[:1])
+
+
+@pytest.mark.parametrize("dtype", [*NUMBERS, torch.float16])
+def test_searching_in_what_is_sorted(dtype: torch.dtype) -> None:
+    rows = tensor(2, 6, dtype=dtype)
+    ordered, order = rows.sort(-1)
+    values = torch.cat([tensor(2, 3, dtype=dtype, seed=2), ordered[:, 2:4]], -1)
+    overload = aten.searchsorted.Tensor
+    for how in ({}, {"right": True}, {"side": "right", "out_int32": True}):
+        agrees(overload, ordered, values, **how)
+        agrees(overload, ordered[0], values, **how)
+        agrees(overload, ordered[0], values[0, 0], **how)
+        agrees(overload, rows, values, sorter=order, **how)
+    agrees(overload, ordered, values[:, :0])

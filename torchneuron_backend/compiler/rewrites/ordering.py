@@ -168,3 +168,27 @@ def _logcumsumexp(x: torch.Tensor, dim: int) -> torch.Tensor:
         value = torch.cat([value.narrow(dim, 0, distance), both], dim)
         distance *= 2
     return value.to(x.dtype)
+
+
+@rewrites(aten.searchsorted.Tensor)
+def _searchsorted(
+    ordered: torch.Tensor,
+    x: torch.Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """How many elements are below each value (from the right: not above it)."""
+    if sorter is not None:
+        ordered = ordered.gather(-1, sorter)
+    rows, values = _comparable(ordered).unsqueeze(-2), _comparable(x).unsqueeze(-1)
+    if ordered.ndim == 1:
+        rows = rows.reshape([1] * x.ndim + [ordered.shape[0]])
+    before = ~(rows > values) if right or side == "right" else ~(rows >= values)
+    return (
+        before.to(torch.int32 if out_int32 else torch.int64)
+        .sum(-1)
+        .to(torch.int32 if out_int32 else torch.int64)
+    )
