@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -25,6 +26,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["report"], "there is no store"),
         (["gaps"], "there is no store"),
+        (["resume"], "holds no run to go on with"),
+        (["resume", "nope"], "has no run 'nope'"),
+        (["nightly", "--junit", "nowhere/junit.xml"], "--junit nowhere/junit.xml"),
+        (["nightly", "--junit", "."], "not a file in a folder"),
+        (["report", "--gate"], "there is no store"),
+        (["gaps", "--format", "junit"], "invalid choice"),
+        (["nightly", "--gate", "--report-only"], "not allowed with"),
         (["ingest"], "name a run's folder"),
         (["ingest", "nowhere"], "it is not a run's folder"),
         (["nightly", "--profile", "smok"], "did you mean 'smoke'"),
@@ -66,6 +74,12 @@ def test_a_run_that_is_not_there_is_named(store: Path, capsys: pytest.CaptureFix
 def test_a_report_of_an_incomplete_run_says_so_first(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", INCOMPLETE_RUN, "--store", str(store)]) == 0
     assert "INCOMPLETE" in capsys.readouterr().out.splitlines()[1]
+
+
+def test_a_report_can_be_had_as_junit(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", COMPLETE_RUN, "--store", str(store), "--format", "junit"]) == 0
+    root = ElementTree.fromstring(capsys.readouterr().out)
+    assert (root.get("name"), root.get("tests")) == (COMPLETE_RUN, "208")
 
 
 def test_gaps_take_a_limit_and_a_format(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
