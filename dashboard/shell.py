@@ -76,6 +76,7 @@ OPERATORS = "screens/operators.py"
 OPERATOR = "screens/one_operator.py"
 TESTS = "screens/tests.py"
 TEST = "screens/one_test.py"
+RUN_PAGE = "screens/run.py"
 ABOUT = "screens/about.py"
 
 
@@ -91,10 +92,20 @@ def open_operator(row: Mapping[str, Any]) -> None:
 
 def open_case(row: Mapping[str, Any]) -> None:
     """Go to the page of the row's case, be it a model or a test."""
-    case = str(row["case_id"])
+    page, query = _place(str(row["case_id"]))
+    st.switch_page(page, query_params=query)
+
+
+def link_case(case: str) -> None:
+    """A link to the page of a case."""
+    page, query = _place(case)
+    st.page_link(page, label=look.plain(case), icon=":material/arrow_forward:", query_params=query)
+
+
+def _place(case: str) -> tuple[str, dict[str, str]]:
     if case.startswith("model::"):
-        st.switch_page(MODEL, query_params={"model": case.removeprefix("model::").rpartition("@")[0]})
-    st.switch_page(TEST, query_params={"case": case})
+        return MODEL, {"model": case.removeprefix("model::").rpartition("@")[0]}
+    return TEST, {"case": case}
 
 
 def remember_filters(page: str) -> None:
