@@ -98,7 +98,7 @@ def _disturbance(said: str, sql: str, run: str, case: str) -> None:
     flake = look.VERDICTS[Verdict.FLAKE]
     st.markdown(f":{flake.badge}-badge[{flake.text}]  {said}")
     for other in others:
-        shell.link_case(other)
+        shell.link_case(other, said)
 
 
 def measurements(found: data.Rows) -> None:

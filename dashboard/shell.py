@@ -96,10 +96,18 @@ def open_case(row: Mapping[str, Any]) -> None:
     st.switch_page(page, query_params=query)
 
 
-def link_case(case: str) -> None:
-    """A link to the page of a case."""
+def link_case(case: str, key: str) -> None:
+    """A button that opens the page of a case, from the page of another one.
+
+    Not a page link: between two cases of one page it would leave the first one's name in the address.
+    """
     page, query = _place(case)
-    st.page_link(page, label=look.plain(case), icon=":material/arrow_forward:", query_params=query)
+    if not st.button(look.plain(case), key=f"{key} {case}", icon=":material/arrow_forward:", type="tertiary"):
+        return
+    if set(query) <= set(st.query_params):  # this very page
+        st.query_params.update(query)
+        st.rerun()
+    st.switch_page(page, query_params=query)
 
 
 def _place(case: str) -> tuple[str, dict[str, str]]:

@@ -47,7 +47,7 @@ PAGES = {
     "operator": ("operator", {"op": "aten::cumsum"}, ["aten::cumsum", "Models that call it"]),
     "tests": ("tests", {}, ["1–100 of 200 tests"]),
     "test": ("test", {"case": "opinfo::op40::forward[float32]"}, ["max abs error"]),
-    "run": ("run", {}, ["Worker processes that died", "A signal ended it", "Slowest cases", "Environment"]),
+    "run": ("run", {}, ["Worker processes that died", "Slowest cases", "Where the time went"]),
     "about": ("about", {}, ["About the numbers", "Read it yourself"]),
 }
 
@@ -200,7 +200,7 @@ def test_a_click_on_a_row_opens_its_page_and_the_way_back_keeps_the_filters(tab:
 def test_the_case_that_disturbs_a_flake_is_a_click_away(tab: Tab) -> None:
     tab.open("test", run=hurt.RUN, case=hurt.FLAKY.id)
     tab.sees("Attempts")
-    tab.page.get_by_role("link", name=hurt.CULPRIT.id).click()
+    tab.page.get_by_role("button", name="culprit").click()
     tab.page.wait_for_url(re.compile(r"/test\?(?=.*case=opinfo%3A%3Aculprit)"))
     tab.sees("These cases fail after it in one process")
     tab.page.wait_for_url(re.compile(rf"run={hurt.RUN}"))

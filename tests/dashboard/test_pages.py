@@ -187,9 +187,9 @@ def test_a_test_shows_its_attempts_and_who_disturbs_it(open_page: OpenPage, hurt
     assert table(app, "attempt") == [1, 2]
     assert list(map(list, table(app, "outcome")))[:2] == [["failed_numeric"], ["passed"]]
     assert "It fails after these cases in one process" in text_of(app)
-    link = next(link for link in app.get("page_link") if "culprit" in link.proto.label)
-    assert link.proto.label == look.plain(hurt.CULPRIT.id)
-    culprit = open_page(hurt_night, shell.TEST, case=hurt.CULPRIT.id)
+    (button,) = [button for button in app.button if "culprit" in button.label]
+    assert button.label == look.plain(hurt.CULPRIT.id)
+    culprit = button.click().run()
     assert "These cases fail after it in one process" in text_of(culprit)
     assert "Attempts" not in text_of(culprit)
 
