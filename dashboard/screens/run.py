@@ -95,8 +95,9 @@ def _deaths(run: str) -> None:
         alt="Table: one fate a row, with how many processes met it",
     )
     table.show(
-        "SELECT replace(fate, '_', ' ') AS fate, worker, case_id, stage, signal, exit_code, peak_bytes, "
-        "ended, output_tail FROM v_workers WHERE run = ? AND death",
+        "SELECT replace(fate, '_', ' ') AS fate, worker, case_id, stage, nullif(signal, 0) AS signal, "
+        "nullif(exit_code, 0) AS exit_code, nullif(peak_bytes, 0) AS peak_bytes, ended, output_tail "
+        "FROM v_workers WHERE run = ? AND death",
         [run],
         order="ended DESC, worker",
         shown={
@@ -150,7 +151,7 @@ def _slowest(run: str) -> None:
         [run],
         order="seconds DESC, case_id",
         shown={
-            "case_id": columns.text("case", width=330),
+            "case_id": columns.text("case", width=240),
             "seconds": columns.seconds("time"),
             "outcome": columns.outcome("outcome"),
         },
