@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import os
 import shlex
 import shutil
@@ -223,6 +224,8 @@ def _print_report(folder: Path, run: str | None, form: str) -> None:
 
     with open_store(folder) as store:
         if form == JUNIT:
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(encoding="utf-8")  # as the file says of itself, whatever the locale
             write_junit(store, run, sys.stdout)
             return
         board = scoreboard(store, run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.cli import main
+from results.vocabulary import Expectation, Outcome, RunState
+from tests.results import hurt
 from tests.results.factory import COMPLETE_RUN, INCOMPLETE_RUN, make_store
 
 
@@ -80,6 +83,17 @@ def test_a_report_can_be_had_as_junit(store: Path, capsys: pytest.CaptureFixture
     assert main(["report", COMPLETE_RUN, "--store", str(store), "--format", "junit"]) == 0
     root = ElementTree.fromstring(capsys.readouterr().out)
     assert (root.get("name"), root.get("tests")) == (COMPLETE_RUN, "208")
+
+
+def test_junit_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    end = {"state": RunState.INTERRUPTED, "reason": "arrêté · 停"}
+    hurt.one_case_store(tmp_path, Outcome.PASSED, Expectation.PASS, **end)
+    command = [sys.executable, "-m", "harness.cli", "report", "--store", str(tmp_path), "--format", "junit"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    (error,) = ElementTree.fromstring(done.stdout).iter("error")
+    assert error.attrib["message"].endswith("arrêté · 停")
 
 
 def test_gaps_take_a_limit_and_a_format(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

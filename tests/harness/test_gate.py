@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,6 +23,7 @@ from results.ingest import ingest
 from results.layout import run_path
 from results.plan import make_plan
 from results.vocabulary import Expectation, Outcome, RunState, Stage
+from tests.harness.night import Night
 from tests.results import hurt
 from tests.results.factory import (
     COMPLETE_RUN,
@@ -222,6 +226,30 @@ def test_a_run_that_was_not_planned_from_a_profile_is_refused_in_a_sentence(
     make_store(tmp_path)
     assert main(["resume", INCOMPLETE_RUN, "--store", str(tmp_path)]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.nightly
+def test_a_night_that_is_stopped_says_how_to_go_on_and_goes_on(tmp_path: Path, hub: str) -> None:
+    store, junit = tmp_path / "store", tmp_path / "junit.xml"
+    selection = ("--suites", "opinfo", "--test-filter", "opinfo::op_db::bmm::*", "--junit", str(junit))
+    night = Night(store, hub, *selection, faults="aten::bmm:hang")
+    night.until_entered(lambda event: event.stage == Stage.TEST)
+    night.process.send_signal(signal.SIGTERM)
+    code, output = night.wait()
+    folder = night.folder()
+    assert folder is not None
+    assert code == ExitCode.INCOMPLETE, output
+    assert f"run {folder.name} exits 3: " in output
+    assert "stopped by SIGTERM" in output
+    assert f"resume {folder.name} --store {store}`" in output
+    assert _is_red(junit)
+    command = [sys.executable, "-m", "harness.cli", "resume", "--store", str(store), "--junit", str(junit)]
+    done = subprocess.run([*command, "--quiet"], capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert f"Run {folder.name} on neuron" in done.stdout
+    assert "resumed once" in done.stdout
+    assert not _is_red(junit)
+    assert main(["resume", "--store", str(store)]) == ExitCode.USAGE, "there is none any more"
 
 
 def _planned(store: Path, run: str, state: RunState | None) -> Path:
