@@ -6,8 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import columns, data, look, notices, table
-from results.vocabulary import Outcome
+from dashboard import columns, data, look, notices, shell, table
+from results.vocabulary import Outcome, Verdict
 
 _TEXT_LIMIT = 20_000
 
@@ -49,6 +49,56 @@ def troubles(found: data.Rows) -> None:
         if item["traceback"]:
             with st.expander("Traceback"):
                 st.code(_cut(item["traceback"]), language=None, wrap_lines=True)
+
+
+def attempts(run: str, case: str) -> None:
+    """Every attempt of a case that had several, and the cases it disturbs or is disturbed by."""
+    _disturbance(
+        "It fails after these cases in one process, and passes alone:",
+        "SELECT unnest(disturbed_by) FROM v_flakes WHERE run = ? AND case_id = ? LIMIT 50",
+        run,
+        case,
+    )
+    _disturbance(
+        "These cases fail after it in one process, and pass alone:",
+        "SELECT case_id FROM v_flakes WHERE run = ? AND list_contains(disturbed_by, ?) "
+        "ORDER BY case_id LIMIT 50",
+        run,
+        case,
+    )
+    sql = (
+        "SELECT attempt, stage, ordinal, outcome, seconds, exception, message, worker "
+        "FROM v_attempt_stages WHERE run = ? AND case_id = ?"
+    )
+    if data.number(f"SELECT count(*) FROM (SELECT DISTINCT attempt FROM ({sql}))", run, case) < 2:
+        return
+    st.subheader("Attempts")
+    table.show(
+        sql,
+        [run, case],
+        order="attempt, ordinal",
+        shown={
+            "attempt": columns.count("attempt", width="small"),
+            "stage": columns.text("stage", width="small"),
+            "outcome": columns.outcome("outcome"),
+            "seconds": columns.seconds("time"),
+            "message": columns.text("message", width=360),
+            "worker": columns.text("worker", "Its output lies in the run's folder under this name"),
+        },
+        name="attempts",
+        what="stage",
+    )
+    st.caption("The last attempt counts; the others, in processes of their own, are kept.")
+
+
+def _disturbance(said: str, sql: str, run: str, case: str) -> None:
+    others = data.values(sql, run, case)
+    if not others:
+        return
+    flake = look.VERDICTS[Verdict.FLAKE]
+    st.markdown(f":{flake.badge}-badge[{flake.text}]  {said}")
+    for other in others:
+        shell.link_case(other, said)
 
 
 def measurements(found: data.Rows) -> None:

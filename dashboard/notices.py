@@ -65,7 +65,7 @@ def completeness(run: str) -> None:
 def _why(run: str, state: dict[str, object]) -> list[str]:
     lines = []
     if state["state"] == "running":
-        lines.append("The run is still going on, or was killed; `harness nightly --resume` finishes it.")
+        lines.append("The run is still going on, or was killed; then `harness resume` finishes it.")
     if state["refused_logs"]:
         refused = look.plain(str(state["refused_why"]), 300)
         logs = look.plural(int(str(state["refused_logs"])), "event log")

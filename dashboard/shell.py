@@ -76,6 +76,7 @@ OPERATORS = "screens/operators.py"
 OPERATOR = "screens/one_operator.py"
 TESTS = "screens/tests.py"
 TEST = "screens/one_test.py"
+RUN_PAGE = "screens/run.py"
 ABOUT = "screens/about.py"
 
 
@@ -91,10 +92,28 @@ def open_operator(row: Mapping[str, Any]) -> None:
 
 def open_case(row: Mapping[str, Any]) -> None:
     """Go to the page of the row's case, be it a model or a test."""
-    case = str(row["case_id"])
+    page, query = _place(str(row["case_id"]))
+    st.switch_page(page, query_params=query)
+
+
+def link_case(case: str, key: str) -> None:
+    """A button that opens the page of a case, from the page of another one.
+
+    Not a page link: between two cases of one page it would leave the first one's name in the address.
+    """
+    page, query = _place(case)
+    if not st.button(look.plain(case), key=f"{key} {case}", icon=":material/arrow_forward:", type="tertiary"):
+        return
+    if set(query) <= set(st.query_params):  # this very page
+        st.query_params.update(query)
+        st.rerun()
+    st.switch_page(page, query_params=query)
+
+
+def _place(case: str) -> tuple[str, dict[str, str]]:
     if case.startswith("model::"):
-        st.switch_page(MODEL, query_params={"model": case.removeprefix("model::").rpartition("@")[0]})
-    st.switch_page(TEST, query_params={"case": case})
+        return MODEL, {"model": case.removeprefix("model::").rpartition("@")[0]}
+    return TEST, {"case": case}
 
 
 def remember_filters(page: str) -> None:

@@ -56,11 +56,19 @@ def _add_runs(children: Any) -> None:
     _quiet(nightly)
     _format(nightly)
     resume = _command(children, "resume", commands.resume, "go on with a run that was cut short")
-    resume.add_argument("run", metavar="RUN", help="id of the run, the name of its folder")
+    resume.add_argument(
+        "run",
+        nargs="?",
+        metavar="RUN",
+        help="id of the run (default: the latest that was cut short)",
+    )
     _quiet(resume)
     _format(resume)
     for child in (nightly, resume):
         _gate(child)
+        child.add_argument(
+            "--junit", type=Path, metavar="FILE", help="write the results there as JUnit XML, too"
+        )
     plan = _command(children, "plan", commands.plan, "print what a profile would run, without running it")
     _selection(plan)
     _format(plan)
@@ -75,9 +83,10 @@ def _add_runs(children: Any) -> None:
 def _add_readers(children: Any) -> None:
     report = _command(children, "report", commands.report, "print the scoreboard of a run")
     gaps = _command(children, "gaps", commands.gaps, "list the operators that fell back, most wanted first")
-    for child in (report, gaps):
+    for child, formats in ((report, (*FORMATS, commands.JUNIT)), (gaps, FORMATS)):
         child.add_argument("run", nargs="?", metavar="RUN", help="id of the run (default: the latest)")
-        _format(child)
+        _format(child, formats)
+    _gate(report, default=False)
     gaps.add_argument("--limit", type=_count, default=20, help="at most so many rows; 0 is all (default: 20)")
     board = _command(children, "dashboard", commands.dashboard, "serve the dashboard until interrupted")
     board.add_argument("--port", type=_port, default=8501, help="TCP port (default: 8501)")
@@ -134,22 +143,22 @@ def _selection(child: argparse.ArgumentParser) -> None:
     )
 
 
-def _gate(child: argparse.ArgumentParser) -> None:
+def _gate(child: argparse.ArgumentParser, *, default: bool = True) -> None:
     gate = child.add_mutually_exclusive_group()
-    gate.add_argument(
-        "--gate", dest="gate", action="store_true", default=True, help="exit 1 on regressions (default)"
-    )
-    gate.add_argument(
-        "--report-only", dest="gate", action="store_false", help="exit 0 on regressions; other codes stay"
-    )
+    what = {True: "exit 1 on regressions", False: "exit 0 on regressions; other codes stay"}
+    if not default:
+        what = {True: "exit as the run would", False: "exit 0 whatever the run came to"}
+    for flag, value in (("--gate", True), ("--report-only", False)):
+        said = what[value] + (" (default)" if value is default else "")
+        gate.add_argument(flag, dest="gate", action="store_const", const=value, default=default, help=said)
 
 
 def _quiet(child: argparse.ArgumentParser) -> None:
     child.add_argument("--quiet", action="store_true", help="no progress line")
 
 
-def _format(child: argparse.ArgumentParser) -> None:
-    child.add_argument("--format", choices=FORMATS, default="table", help="how to print (default: table)")
+def _format(child: argparse.ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
+    child.add_argument("--format", choices=formats, default="table", help="how to print (default: table)")
 
 
 def _count(text: str) -> int:

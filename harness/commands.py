@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,14 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.profiles import Profile, load_profile, parse_assignment
+from results.layout import default_store
 from results.plan import Plan
-from results.tables import Format, Row, render, rich_table
+from results.tables import Format, Row, one_line, render, rich_table
 from results.vocabulary import Outcome
 
 if TYPE_CHECKING:
+    from harness.gate import Judgement
     from harness.nightly import Run
+
+JUNIT = "junit"
+"""A form of a report, beside those of any list."""
 
 _PIPE_COLUMNS = 140
 _OPTIONS = ("device", "hub", "models", "model_filter", "test_filter", "workers")
@@ -32,29 +39,65 @@ def nightly(options: argparse.Namespace) -> int:
     from harness.nightly import run
 
     profile = profile_of(options)
+    _check_junit(options.junit)
     finished = run(profile, options.store, say=_say(options.quiet), quiet=options.quiet)
     return _conclude(finished, options)
 
 
 def resume(options: argparse.Namespace) -> int:
-    """Go on with a run and print its scoreboard."""
+    """Go on with a run, the latest that did not come to its end if none is named; print its scoreboard."""
     from harness.nightly import resume as go_on
+    from harness.unfinished import latest_unfinished
 
-    finished = go_on(options.run, options.store, say=_say(options.quiet), quiet=options.quiet)
+    _check_junit(options.junit)
+    run = options.run or latest_unfinished(options.store)
+    finished = go_on(run, options.store, say=_say(options.quiet), quiet=options.quiet)
     return _conclude(finished, options)
 
 
 def _conclude(finished: Run, options: argparse.Namespace) -> int:
-    """Print a run's scoreboard and how to go on with it if it was cut short; give the exit status."""
+    """Print a run's scoreboard, and what it comes to; give the exit status."""
     _print_report(options.store, finished.id, options.format)
-    if finished.reason:
-        print(
-            f"harness: run {finished.id} ended early: {finished.reason}; "
-            f"go on with `{_program()} resume {finished.id}`",
-            file=sys.stderr,
-        )
-    code = finished.exit_code
-    return ExitCode.OK if code is ExitCode.REGRESSIONS and not options.gate else code
+    if options.junit is not None:
+        _write_junit(options.store, finished.id, options.junit)
+    return _pass_judgement(finished.id, finished.judgement, options)
+
+
+def _pass_judgement(run: str, judgement: Judgement, options: argparse.Namespace) -> ExitCode:
+    """Say on standard error why a run is not well, and how to go on with it; give the exit status."""
+    if judgement.code is ExitCode.OK:
+        return ExitCode.OK
+    code = judgement.enforced(options.gate)
+    store = "" if options.store == default_store() else f" --store {shlex.quote(str(options.store))}"
+    hint = f"; go on with `{_program()} resume {run}{store}`" if judgement.resumable else ""
+    print(f"harness: run {run} exits {code:d}: {one_line(judgement.sentence)}{hint}", file=sys.stderr)
+    return code
+
+
+def _check_junit(path: Path | None) -> None:
+    """Refuse a place that cannot be written before a night is spent, not after it."""
+    if path is None:
+        return
+    if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+        raise UsageError(f"--junit {path}: not a file in a folder that is there and can be written")
+
+
+def _write_junit(store: Path, run: str, path: Path) -> None:
+    """Write a run as JUnit XML, whole or not at all."""
+    from results.junit import write_junit
+    from results.store import open_store
+
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        with open_store(store) as reader, beside.open("w", encoding="utf-8", newline="\n") as stream:
+            write_junit(reader, run, stream)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InfrastructureError(
+            f"run {run} is in the store, but {path} could not be written: {error.strerror}; "
+            f"`harness report {run} --format {JUNIT}` prints it"
+        ) from error
 
 
 def plan(options: argparse.Namespace) -> int:
@@ -123,9 +166,14 @@ def profile_of(options: argparse.Namespace) -> Profile:
 
 
 def report(options: argparse.Namespace) -> int:
-    """Print the scoreboard of a run."""
-    _print_report(options.store, options.run, options.format)
-    return ExitCode.OK
+    """Print the scoreboard of a run; with a gate, exit as the run would."""
+    from harness.gate import judge
+    from results.store import open_store
+
+    with open_store(options.store) as store:
+        run, judgement = store.resolve_run(options.run), judge(store, options.run)
+    _print_report(options.store, run, options.format)
+    return _pass_judgement(run, judgement, options) if options.gate else ExitCode.OK
 
 
 def gaps(options: argparse.Namespace) -> int:
@@ -169,11 +217,17 @@ def _say(quiet: bool) -> Callable[[str], None]:
 
 
 def _print_report(folder: Path, run: str | None, form: str) -> None:
+    from results.junit import write_junit
     from results.report import print_report, render_report
     from results.scoreboard import scoreboard
     from results.store import open_store
 
     with open_store(folder) as store:
+        if form == JUNIT:
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(encoding="utf-8")  # as the file says of itself, whatever the locale
+            write_junit(store, run, sys.stdout)
+            return
         board = scoreboard(store, run)
     if form == Format.TABLE:
         print_report(board, _console(), program=_program())

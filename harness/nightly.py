@@ -10,6 +10,7 @@ from harness import devices, hub, processes
 from harness.devices.base import Description
 from harness.environment import snapshot
 from harness.errors import ExitCode, InfrastructureError, UsageError
+from harness.gate import Judgement, judge
 from harness.history import history
 from harness.job import ModelSettings
 from harness.local import LocalEngine
@@ -23,7 +24,7 @@ from results.ingest import ingest
 from results.layout import run_folders, run_path
 from results.plan import Plan, load_plan
 from results.store import open_store
-from results.vocabulary import CaseKind, RunState, Verdict
+from results.vocabulary import CaseKind, RunState
 
 Say = Callable[[str], None]
 
@@ -45,17 +46,18 @@ class Run:
     reason: str = ""
 
     @property
+    def judgement(self) -> Judgement:
+        """What the run comes to, and why."""
+        with open_store(self.store) as store:
+            found = judge(store, self.id)
+        if self.state is RunState.DEVICE_DOWN:  # its log may have had no room left to say so
+            return Judgement(ExitCode.DEVICE, f"the device is down: {self.reason}", resumable=True)
+        return found
+
+    @property
     def exit_code(self) -> ExitCode:
         """What the run says to a CI job: the process's exit status."""
-        if self.state is RunState.DEVICE_DOWN:
-            return ExitCode.DEVICE
-        with open_store(self.store) as store:
-            verdicts = {row["verdict"]: row["cases"] for row in store.rows("v_verdicts", run=self.id)}
-        if self.state is not RunState.COMPLETE or verdicts.get(Verdict.INCOMPLETE):
-            return ExitCode.INCOMPLETE
-        if verdicts.get(Verdict.REGRESSION) or verdicts.get(Verdict.UNEXPECTED_PASS):
-            return ExitCode.REGRESSIONS
-        return ExitCode.OK
+        return self.judgement.code
 
 
 def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool = True) -> Run:

@@ -188,6 +188,9 @@ def _build(name: str, fields: Mapping[str, Any]) -> Profile:
     unknown = sorted(set(fields) - known)
     if unknown:
         raise UsageError(f"profile {name}: unknown field {unknown[0]!r}{_hint(unknown[0], known)}")
+    missing = sorted(known - set(fields))
+    if missing:
+        raise UsageError(f"profile {name}: field {missing[0]!r} is missing")
     times = fields["deadlines"]
     unknown = sorted(set(times) - {field.name for field in dataclasses.fields(Deadlines)})
     if unknown:

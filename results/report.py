@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from results.scoreboard import FailureRow, Scoreboard
+from results.scoreboard import DeathRow, FailureRow, Scoreboard
 from results.tables import (
     CELL,
     Format,
@@ -87,6 +87,8 @@ def sections(board: Scoreboard) -> list[Section]:
             _failures(board),
             160,
         ),
+        Section(_flakes_title(board), ("case", "by attempt", "disturbed by"), _flakes(board), 160),
+        Section(_deaths_title(board), ("fate", "processes", "meaning", "example"), _deaths(board), 160),
     ]
     return [section for section in found if section.rows]
 
@@ -98,8 +100,20 @@ def _models_title(board: Scoreboard) -> str:
     return f"Models: {first.passed.denominator} counted of {first.planned} planned"
 
 
+def _flakes_title(board: Scoreboard) -> str:
+    shown = len(board.flakes)
+    first = f", the first {shown}" if shown < board.flaky_cases else ""
+    return f"Flakes: passed in one attempt, failed in another: {board.flaky_cases}{first}"
+
+
+def _deaths_title(board: Scoreboard) -> str:
+    return f"Worker processes that died: {board.worker_deaths}"
+
+
 def _headline(board: Scoreboard) -> str:
     took = "" if board.seconds is None else f", {board.seconds:.0f} s"
+    if board.resumes:
+        took += f", resumed {'once' if board.resumes == 1 else f'{board.resumes} times'}"
     return one_line(
         f"Run {board.run} on {board.device} (profile {board.profile}{took}): "
         f"{board.with_result} of {board.planned} cases have a result"
@@ -109,10 +123,11 @@ def _headline(board: Scoreboard) -> str:
 def _footer(board: Scoreboard, program: str) -> list[str]:
     routes = board.op_routes
     store = board.database.parent
+    deaths = [] if board.deaths else [f"{_deaths_title(board)}."]
     return [
         f"Operators: {routes.device_only} only on the device, {routes.both} on both, "
         f"{routes.fallback_only} only on the CPU, of {routes.ops} that ran.",
-        f"Worker processes that died: {board.worker_deaths}.",
+        *deaths,
         f"Database: {one_line(str(board.database))}",
         f"Pages:    {one_line(program)} dashboard --store {one_line(str(store))}",
     ]
@@ -133,16 +148,20 @@ def _markdown(board: Scoreboard) -> str:
 
 
 def _record(board: Scoreboard) -> dict[str, Any]:
-    """The scoreboard as nested dictionaries, with the banner beside its fields."""
-    return {"banner": board.banner} | dataclasses.asdict(board)
+    """The scoreboard as nested dictionaries, with what is derived beside its fields."""
+    derived = {"banner": board.banner, "worker_deaths": board.worker_deaths}
+    return derived | dataclasses.asdict(board)
 
 
 def _measures(board: Scoreboard) -> list[dict[str, Any]]:
     """Every number of the board as (section, name, numerator, denominator)."""
     found: list[tuple[str, str, int, int | None]] = [
         ("run", "cases with a result", board.with_result, board.planned),
+        ("run", "resumes", board.resumes, None),
+        ("run", "flakes", board.flaky_cases, board.planned),
         ("run", "worker deaths", board.worker_deaths, None),
     ]
+    found += [("worker deaths", row.fate, row.deaths, board.worker_deaths) for row in board.deaths]
     for stage in board.funnel:
         found.append(("models", stage.stage, stage.passed.numerator, stage.passed.denominator))
         downloads = stage.downloads
@@ -220,6 +239,26 @@ def _failures(board: Scoreboard) -> list[Row]:
         }
         for row in board.failures
     ]
+
+
+def _flakes(board: Scoreboard) -> list[Row]:
+    return [
+        {"case": row.case, "by attempt": row.outcomes, "disturbed by": row.disturbed_by}
+        for row in board.flakes
+    ]
+
+
+def _deaths(board: Scoreboard) -> list[Row]:
+    return [
+        {"fate": row.fate, "processes": row.deaths, "meaning": row.meaning, "example": _example(row)}
+        for row in board.deaths
+    ]
+
+
+def _example(row: DeathRow) -> str:
+    if not row.example_case:
+        return f"{row.example_worker}, in no case"
+    return f"{row.example_worker}, in {row.example_stage} of {row.example_case}"
 
 
 def _failure(row: FailureRow) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from results.store import Store
+from results.vocabulary import FATES, Fate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,6 +106,32 @@ class FailureRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class FlakeRow:
+    """A case that passed in one attempt and failed in another.
+
+    Attributes:
+        outcomes: of its attempts, in order.
+        disturbed_by: the cases after which it fails in one process, if that was found.
+    """
+
+    case: str
+    outcomes: tuple[str, ...]
+    disturbed_by: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeathRow:
+    """Worker processes that died in one way, with the first that was in a case."""
+
+    fate: str
+    meaning: str
+    deaths: int
+    example_worker: str
+    example_case: str
+    example_stage: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Scoreboard:
     """One run, as it is printed."""
 
@@ -117,6 +144,7 @@ class Scoreboard:
     ended: datetime.datetime | None
     seconds: float | None
     harness_version: str
+    plan_hash: str
     environment: Mapping[str, str]
     planned: int
     with_result: int
@@ -132,8 +160,16 @@ class Scoreboard:
     op_routes: OpRoutes
     gaps: tuple[GapRow, ...]
     failures: tuple[FailureRow, ...]
-    worker_deaths: int
+    resumes: int
+    flaky_cases: int
+    flakes: tuple[FlakeRow, ...]
+    deaths: tuple[DeathRow, ...]
     database: Path
+
+    @property
+    def worker_deaths(self) -> int:
+        """How many worker processes died, whatever their fate."""
+        return sum(row.deaths for row in self.deaths)
 
     @property
     def banner(self) -> str:
@@ -152,8 +188,10 @@ class Scoreboard:
         return "INCOMPLETE: " + "; ".join(parts)
 
 
-def scoreboard(store: Store, run: str | None = None, *, gaps: int = 5, failures: int = 5) -> Scoreboard:
-    """Read the scoreboard of a run, the latest if none is named.
+def scoreboard(
+    store: Store, run: str | None = None, *, gaps: int = 5, failures: int = 5, flakes: int = 5
+) -> Scoreboard:
+    """Read the scoreboard of a run, the latest if none is named; its lists hold the first so many.
 
     Raises:
         StoreError: the store has no such run.
@@ -161,6 +199,7 @@ def scoreboard(store: Store, run: str | None = None, *, gaps: int = 5, failures:
     run = store.resolve_run(run)
     head = store.rows("v_runs", run=run)[0]
     state = store.rows("v_completeness", run=run)[0]
+    flaky = _flakes(store, run)
     return Scoreboard(
         run=run,
         device=head["device"],
@@ -171,6 +210,7 @@ def scoreboard(store: Store, run: str | None = None, *, gaps: int = 5, failures:
         ended=head["ended"],
         seconds=head["seconds"],
         harness_version=head["harness_version"],
+        plan_hash=head["plan_hash"],
         environment=head["environment"] or {},
         planned=state["planned"],
         with_result=state["with_result"],
@@ -186,7 +226,10 @@ def scoreboard(store: Store, run: str | None = None, *, gaps: int = 5, failures:
         op_routes=_routes(store, run),
         gaps=read_gaps(store, run, limit=gaps),
         failures=_failures(store, run)[:failures],
-        worker_deaths=len(store.rows("v_workers", run=run, death=True)),
+        resumes=head["resumes"],
+        flaky_cases=len(flaky),
+        flakes=flaky[:flakes],
+        deaths=_deaths(store, run),
         database=store.database.resolve(),
     )
 
@@ -228,6 +271,27 @@ def _failures(store: Store, run: str) -> tuple[FailureRow, ...]:
             example_case=row["example_case"],
         )
         for row in store.rows("v_failures", run=run)
+    )
+
+
+def _flakes(store: Store, run: str) -> tuple[FlakeRow, ...]:
+    return tuple(
+        FlakeRow(row["case_id"], tuple(row["outcomes"]), tuple(row["disturbed_by"]))
+        for row in store.rows("v_flakes", run=run)
+    )
+
+
+def _deaths(store: Store, run: str) -> tuple[DeathRow, ...]:
+    return tuple(
+        DeathRow(
+            fate=row["fate"],
+            meaning=FATES[Fate(row["fate"])],
+            deaths=row["deaths"],
+            example_worker=row["example_worker"],
+            example_case=row["example_case"],
+            example_stage=row["example_stage"],
+        )
+        for row in store.rows("v_deaths", run=run)
     )
 
 

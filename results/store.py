@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +18,7 @@ from results.views import VIEWS
 
 __all__ = ["Store", "StoreError", "open_store"]
 
+_BATCH_ROWS = 500
 _NO_RUN = "run `harness nightly` to make one"
 
 
@@ -58,6 +59,14 @@ class Store:
     def query_rows(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """The result of any SQL, as plain Python values."""
         return _dicts(self._execute(sql, params))
+
+    def each_row(self, sql: str, params: Sequence[Any] = ()) -> Iterator[dict[str, Any]]:
+        """The rows of any SQL one by one, for results too large to be held at once."""
+        cursor = self._execute(sql, params)
+        names = [column[0] for column in cursor.description or ()]
+        while batch := cursor.fetchmany(_BATCH_ROWS):
+            for row in batch:
+                yield dict(zip(names, row, strict=True))
 
     def latest_run(self) -> str:
         """Id of the run that began last.

@@ -42,6 +42,8 @@ VIEWS: Mapping[str, View] = {
     "v_device_share": View("run, kind", "a kind of case: share of op calls that ran on the device"),
     "v_gaps": View("run, rank", "an op that fell back, the most wanted first"),
     "v_attempt_outcomes": View("run, case_id, attempt", "an attempt of a case that had several"),
+    "v_attempt_stages": View("run, case_id, attempt, ordinal", "a stage of an attempt of a case"),
     "v_flakes": View("run, case_id", "a case that passed in one attempt and failed in another"),
     "v_workers": View("run, ended, worker", "a worker process that ended"),
+    "v_deaths": View("run, deaths DESC, fate", "a fate of workers that died, with an example"),
 }

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import data, look
 from results.views import VIEWS
-from results.vocabulary import OUTCOMES
+from results.vocabulary import FATES, OUTCOMES
 
 _FIGURES = (
     (
@@ -36,6 +36,13 @@ _FIGURES = (
         "Models and tests in which the operator fell back at least once, by the name the program called.",
         "A count, not a share. Ranked by models, then downloads, then calls.",
     ),
+    (
+        "Flakes",
+        "v_flakes",
+        "Cases that passed in one attempt and failed in another, with the cases that disturb them, if known.",
+        "A count.",
+    ),
+    ("Worker deaths", "v_workers", "Processes by how they ended; what a fate says stands below.", "A count."),
     ("Failures", "v_failures", "Cases with the same failure signature.", "A count; one line a signature."),
     ("Models, a model", "v_models", "Outcomes in the last attempt; calls of all stages.", "Its own calls."),
     ("Tests, a test", "v_cases", "The first stage that did not pass decides.", "One row a planned case."),
@@ -78,6 +85,13 @@ def page() -> None:
         alt="Table: one outcome a row, with its meaning and whether it counts",
     )
     st.caption("Counted: in the denominator of coverage. Gates: fails a run where a pass was expected.")
+    st.subheader("How worker processes end")
+    st.dataframe(
+        [{"fate": str(fate), "meaning": meaning} for fate, meaning in FATES.items()],
+        hide_index=True,
+        height="content",
+        alt="Table: one fate a row, with its meaning",
+    )
     st.subheader("Read it yourself")
     st.markdown("The database is plain DuckDB; so is any copy of it.")
     st.code(

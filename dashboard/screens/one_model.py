@@ -53,6 +53,7 @@ def _facts(model: dict[str, Any]) -> None:
     stages = case_parts.stages(run, case)
     case_parts.stage_cards(stages)
     case_parts.troubles(stages)
+    case_parts.attempts(run, case)
     calls = model["device_calls"] + model["fallback_calls"]
     if calls:
         fell_back = look.plural(len(model["fallback_ops"]), "operator")

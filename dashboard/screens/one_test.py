@@ -34,6 +34,7 @@ def page() -> None:
         st.markdown(badges + "  " + "  ·  ".join(known))
         stages = case_parts.stages(run, case)
         case_parts.troubles(stages)
+        case_parts.attempts(run, case)
         case_parts.ops(run, case)
         case_parts.measurements(stages)
     _history(case)

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import charts, columns, data, look, notices, shell, table
+from dashboard import charts, columns, data, look, notices, run_parts, shell, table
 from dashboard.history import Run, previous, trend
 from results.vocabulary import OUTCOMES, Outcome, Verdict
 
@@ -35,6 +35,7 @@ def page() -> None:
         _gaps(run)
     with right:
         _failures(run)
+    run_parts.stability(run, link=True)
     _environment(run)
 
 
@@ -235,15 +236,7 @@ def _failures(run: str) -> None:
 
 def _environment(run: str) -> None:
     with st.expander("Environment", icon=":material/memory:"):
-        table.show(
-            "SELECT e.key AS name, e.value AS value FROM (SELECT unnest(map_entries(environment)) AS e "
-            "FROM v_runs WHERE run = ?)",
-            [run],
-            order="name",
-            shown={"name": columns.text("name", width=200), "value": columns.text("value", width="large")},
-            name="environment",
-            what="fact",
-        )
+        run_parts.environment(run)
 
 
 page()

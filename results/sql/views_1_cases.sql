@@ -26,6 +26,28 @@ SELECT
 FROM folded f
 JOIN stages s USING (kind);
 
+-- Every stage of every attempt, those included that were entered and whose end nobody recorded. What
+-- the supervisor charged to a case names the worker among its facts; else the log has its name.
+CREATE OR REPLACE VIEW v_attempt_stages AS
+WITH attempted AS (
+    SELECT
+        run, case_id, attempt, stage, outcome, true AS recorded, seconds, exception, message,
+        coalesce(facts['worker'], log) AS worker
+    FROM stage_results
+    UNION ALL
+    SELECT
+        e.run, e.case_id, e.attempt, e.stage, 'not_run', false, NULL, '',
+        'entered, and its end was never recorded', e.log
+    FROM entered e
+    ANTI JOIN stage_results r USING (run, case_id, attempt, stage)
+)
+SELECT
+    a.run, a.case_id, a.attempt, a.stage, s.ordinal, a.outcome, a.recorded, a.seconds,
+    a.exception, a.message, regexp_replace(a.worker, '\.jsonl$', '') AS worker
+FROM attempted a
+JOIN planned p USING (run, case_id)
+JOIN stage_rules s ON s.kind = p.kind AND s.stage = a.stage;
+
 -- Cases that passed in one attempt and failed in another, and the cases that disturb them, if known.
 CREATE OR REPLACE VIEW v_flakes AS
 WITH mixed AS (

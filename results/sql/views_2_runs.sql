@@ -66,3 +66,14 @@ SELECT
     e.peak_bytes
 FROM worker_ends e
 ASOF LEFT JOIN worker_starts s ON s.run = e.run AND s.worker = e.worker AND s.time <= e.time;
+
+-- Deaths on one line a fate. The example is the first one that was in a case, if any was.
+CREATE OR REPLACE VIEW v_deaths AS
+SELECT
+    run, fate, count(*) AS deaths,
+    arg_min(worker, (case_id = '', ended, worker)) AS example_worker,
+    arg_min(case_id, (case_id = '', ended, worker)) AS example_case,
+    arg_min(stage, (case_id = '', ended, worker)) AS example_stage
+FROM v_workers
+WHERE death
+GROUP BY run, fate;

@@ -13,6 +13,7 @@ from results.layout import STORE_VARIABLE
 from results.writer import writing
 from tests.dashboard.hostile import make_hostile_store
 from tests.results.factory import make_store
+from tests.results.hurt import make_hurt_store
 
 OpenPage = Callable[..., AppTest]
 
@@ -21,6 +22,12 @@ OpenPage = Callable[..., AppTest]
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a complete run and a later, incomplete one."""
     return make_store(tmp_path_factory.mktemp("nights"))
+
+
+@pytest.fixture(scope="session")
+def hurt_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a run of flakes, deaths and resumes."""
+    return make_hurt_store(tmp_path_factory.mktemp("hurt_night"), tail="Fatal Python error: Aborted")
 
 
 @pytest.fixture(scope="session")

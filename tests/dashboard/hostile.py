@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from results.events import OpCall, OpsRecorded, RunEnded
+from results.events import Disturbed, OpCall, OpsRecorded, RunEnded, WorkerEnded
 from results.ingest import ingest
 from results.layout import run_path
 from results.plan import Case, make_plan
-from results.vocabulary import CaseKind, Outcome, RunState, Stage
+from results.vocabulary import CaseKind, Fate, Outcome, RunState, Stage
 from tests.results.factory import ended, model_case, started, write_run
 
 RUN = "hostile-night"
@@ -22,15 +22,22 @@ LONG = "long/" + "x" * 10_000
 OP = f"aten::{EVIL}"
 MESSAGE = f"<script>alert(1)</script>\n# heading\n{EVIL} " + "y" * 30_000
 TEST = f"opinfo::<b>bold</b>::{EVIL}[float32]"
+FLAKY = f"opinfo::flaky::{EVIL}"
+"""Failed, then passed; ``TEST`` disturbs it."""
 
 
 def make_hostile_store(folder: Path) -> Path:
     """Plan, run and ingest it."""
     models = [model_case(MODEL, task=EVIL, architecture=EVIL, library=EVIL), model_case(LONG)]
     test = Case(id=TEST, kind=CaseKind.OPINFO, spec={"op": EVIL, "dtype": "float32"})
-    plan = make_plan(run=RUN, device="neuron", profile="default", cases=[*models, test])
+    flaky = Case(id=FLAKY, kind=CaseKind.OPINFO, spec={"op": EVIL, "dtype": EVIL})
+    plan = make_plan(run=RUN, device="neuron", profile="default", cases=[*models, test, flaky])
     events: list[Any] = [*_model_events(models[0]), *_model_events(models[1]), _ops(test, Stage.TEST)]
     events.append(ended(test, Stage.TEST, Outcome.FAILED_EXCEPTION, exception="Evil", message=MESSAGE))
+    events.append(ended(flaky, Stage.TEST, Outcome.FAILED_EXCEPTION, exception="Evil", message=MESSAGE))
+    events.append(ended(flaky, Stage.TEST, attempt=2))
+    events.append(Disturbed(case=FLAKY, by=(TEST,), experiments=3))
+    events.append(WorkerEnded(worker=EVIL, fate=Fate.SIGNALLED, signal=11, case=TEST, output_tail=MESSAGE))
     begun = started(plan, environment={EVIL: EVIL, "torch": "2.13.0"})
     end = RunEnded(run=RUN, state=RunState.INTERRUPTED, reason=EVIL)
     folder_of_run = write_run(run_path(folder, RUN), plan, {"supervisor": [begun, end], "w0": events})

@@ -19,6 +19,7 @@ import pytest
 from results.ingest import ingest
 from results.layout import run_path
 from tests.dashboard import hostile as names
+from tests.results import hurt
 from tests.results.factory import COMPLETE_RUN, INCOMPLETE_RUN, make_run, make_store
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")
@@ -46,6 +47,7 @@ PAGES = {
     "operator": ("operator", {"op": "aten::cumsum"}, ["aten::cumsum", "Models that call it"]),
     "tests": ("tests", {}, ["1–100 of 200 tests"]),
     "test": ("test", {"case": "opinfo::op40::forward[float32]"}, ["max abs error"]),
+    "run": ("run", {}, ["Worker processes that died", "Slowest cases", "Where the time went"]),
     "about": ("about", {}, ["About the numbers", "Read it yourself"]),
 }
 
@@ -53,7 +55,7 @@ PAGES = {
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of its own, since a test adds a run to it."""
-    return names.make_hostile_store(make_store(tmp_path_factory.mktemp("served")))
+    return names.make_hostile_store(hurt.make_hurt_store(make_store(tmp_path_factory.mktemp("served"))))
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +197,16 @@ def test_a_click_on_a_row_opens_its_page_and_the_way_back_keeps_the_filters(tab:
     tab.assert_sound()
 
 
+def test_the_case_that_disturbs_a_flake_is_a_click_away(tab: Tab) -> None:
+    tab.open("test", run=hurt.RUN, case=hurt.FLAKY.id)
+    tab.sees("Attempts")
+    tab.page.get_by_role("button", name="culprit").click()
+    tab.page.wait_for_url(re.compile(r"/test\?(?=.*case=opinfo%3A%3Aculprit)"))
+    tab.sees("These cases fail after it in one process")
+    tab.page.wait_for_url(re.compile(rf"run={hurt.RUN}"))
+    tab.assert_sound()
+
+
 def test_a_filter_that_is_set_stands_in_the_address(tab: Tab) -> None:
     tab.open("models", run=COMPLETE_RUN)
     search = tab.page.get_by_role("textbox", name="Search")
@@ -213,6 +225,8 @@ def test_a_filter_that_is_set_stands_in_the_address(tab: Tab) -> None:
         ("model", {"model": names.MODEL}),
         ("operator", {"op": names.OP}),
         ("test", {"case": names.TEST}),
+        ("test", {"case": names.FLAKY}),
+        ("run", {}),
     ],
 )
 def test_hostile_names_do_nothing(tab: Tab, path: str, query: dict[str, str]) -> None:

@@ -23,6 +23,7 @@ PAGES = {
     shell.OPERATOR: {"op": names.OP},
     shell.TESTS: {"test_q": "<b>bold"},
     shell.TEST: {"case": names.TEST},
+    shell.RUN_PAGE: {},
 }
 
 
@@ -30,10 +31,24 @@ PAGES = {
 def test_no_page_interprets_a_name(open_page: OpenPage, hostile: Path, page: str) -> None:
     app = open_page(hostile, page, **PAGES[page])
     assert_sound(app)
+    for button in app.button:
+        assert not LIVE.findall(button.label), "a button would show a name as something else"
     for piece in [*app.title, *app.markdown, *app.caption, *app.warning, *app.info, *app.subheader]:
         assert not getattr(piece.proto, "allow_html", False)
         found = LIVE.findall(str(piece.value))
         assert not found, f"a {piece.type} would show {found} as something else"
+
+
+def test_a_hostile_flake_and_the_case_that_disturbs_it_name_each_other(
+    open_page: OpenPage, hostile: Path
+) -> None:
+    app = open_page(hostile, shell.TEST, case=names.FLAKY)
+    assert_sound(app)
+    labels = [button.label for button in app.button]
+    assert look.plain(names.TEST) in labels
+    assert not [label for label in labels if LIVE.findall(label)]
+    other = open_page(hostile, shell.TEST, case=names.TEST)
+    assert look.plain(names.FLAKY) in [button.label for button in other.button]
 
 
 def test_a_hostile_name_is_found_and_shown_whole(open_page: OpenPage, hostile: Path) -> None:

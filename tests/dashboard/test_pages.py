@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import shell
+from dashboard import look, shell
+from results.vocabulary import FATES, Fate
 from tests.dashboard.conftest import OpenPage, assert_sound, text_of
+from tests.results import hurt
 from tests.results.factory import COMPLETE_RUN, INCOMPLETE_RUN, Expected
 
 MODEL = "acme/tiny-gpt2"
@@ -20,6 +22,7 @@ ALL_PAGES = {
     shell.OPERATOR: {"op": "aten::cumsum"},
     shell.TESTS: {},
     shell.TEST: {"case": "opinfo::op40::forward[float32]"},
+    shell.RUN_PAGE: {},
     shell.ABOUT: {},
 }
 
@@ -143,6 +146,65 @@ def test_a_test_shows_its_message(open_page: OpenPage, nights: Path) -> None:
     app = open_page(nights, shell.TEST, run=COMPLETE_RUN, case="opinfo::op40::forward[float32]")
     assert "max abs error" in text_of(app)
     assert table(app, "called") == ["aten::op40"]
+
+
+def test_the_overview_counts_flakes_deaths_and_resumes(open_page: OpenPage, hurt_night: Path) -> None:
+    app = open_page(hurt_night)
+    shown = {item.label: item.value for item in app.metric}
+    assert shown["Flakes"] == str(hurt.FLAKES)
+    assert shown["Worker deaths"] == str(hurt.DEATHS)
+    assert shown["Resumed"] == f"{hurt.RESUMES} times"
+    assert shown["Peak memory"] == "300.0 MiB"
+    assert shown["~ flake"] == str(hurt.FLAKES)
+    assert "More about this run" in [link.proto.label for link in app.get("page_link")]
+
+
+def test_the_run_page_says_how_the_night_went(open_page: OpenPage, hurt_night: Path) -> None:
+    app = open_page(hurt_night, shell.RUN_PAGE)
+    assert_sound(app)
+    shown = text_of(app)
+    assert look.plain(hurt.RUN) in shown
+    assert "Complete: all 9 planned cases have a result" in shown
+    assert sorted(map(list, table(app, "outcomes"))) == [["crashed", "passed"], ["failed_numeric", "passed"]]
+    assert sorted(map(list, table(app, "disturbed_by"))) == [[], [hurt.CULPRIT.id]]
+    assert table(app, "fate") == ["signalled", "died at start", "interrupted"]
+    assert table(app, "processes") == [2, 1, 1]
+    assert table(app, "meaning")[0] == FATES[Fate.SIGNALLED]
+    assert "Fatal Python error: Aborted" in table(app, "output_tail")
+    assert table(app, "peak_bytes")[0] is not None
+    assert table(app, "stage")  # where the time went
+    assert table(app, "value") == ["3.11.9", "2.13.0"]
+
+
+def test_a_quiet_run_says_that_nothing_flaked(open_page: OpenPage, nights: Path) -> None:
+    shown = text_of(open_page(nights, shell.RUN_PAGE, run=COMPLETE_RUN))
+    assert "No case came out differently when it was run again" in shown
+    assert "No worker lived long enough to be looked at" in shown
+
+
+def test_a_test_shows_its_attempts_and_who_disturbs_it(open_page: OpenPage, hurt_night: Path) -> None:
+    app = open_page(hurt_night, shell.TEST, case=hurt.FLAKY.id)
+    assert table(app, "attempt") == [1, 2]
+    assert list(map(list, table(app, "outcome")))[:2] == [["failed_numeric"], ["passed"]]
+    assert "It fails after these cases in one process" in text_of(app)
+    (button,) = [button for button in app.button if "culprit" in button.label]
+    assert button.label == look.plain(hurt.CULPRIT.id)
+    culprit = button.click().run()
+    assert "These cases fail after it in one process" in text_of(culprit)
+    assert "Attempts" not in text_of(culprit)
+
+
+def test_an_attempt_whose_process_was_lost_is_shown(open_page: OpenPage, hurt_night: Path) -> None:
+    app = open_page(hurt_night, shell.TEST, case=hurt.RETRIED.id)
+    assert table(app, "attempt") == [1, 2]
+    assert "entered, and its end was never recorded" in table(app, "message")
+    assert "flake" not in text_of(app)
+
+
+def test_a_model_shows_its_attempts_stage_by_stage(open_page: OpenPage, hurt_night: Path) -> None:
+    app = open_page(hurt_night, shell.MODEL, model="acme/wobbly")
+    assert table(app, "attempt") == [1, 1, 1, 2, 2, 2, 2, 2]
+    assert table(app, "worker")[2] == "worker-1"
 
 
 def test_without_a_store_the_page_says_what_to_run(open_page: OpenPage, tmp_path: Path) -> None:

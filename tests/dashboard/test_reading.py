@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import results
-from dashboard import data
+from dashboard import data, shell
 from dashboard.where import Where
 from results import Store, StoreError
 from results.ingest import ingest
@@ -18,7 +18,9 @@ from results.layout import STORE_VARIABLE, run_path
 from results.views import VIEWS
 from tests.dashboard.conftest import OpenPage
 from tests.dashboard.test_pages import ALL_PAGES
+from tests.results import hurt
 from tests.results.factory import INCOMPLETE_RUN, make_run, make_store
+from tests.results.hurt import make_hurt_store
 
 FEW_ROWS = {
     "v_runs",
@@ -31,16 +33,25 @@ FEW_ROWS = {
 }
 """Views with a handful of rows a run, however large the run."""
 
+HURT_PAGES = {
+    shell.OVERVIEW: {},
+    shell.RUN_PAGE: {},
+    shell.TEST: {"case": hurt.FLAKY.id},
+    shell.MODEL: {"model": "acme/wobbly"},
+}
+
 
 def test_every_query_of_every_page_reads_views_only(
     open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = make_store(tmp_path)  # a new path, so that no answer comes from a cache
+    store = make_hurt_store(make_store(tmp_path))  # a new path, so that no answer comes from a cache
     asked: list[str] = []
     for name in ("query", "query_rows"):
         _record(monkeypatch, name, asked)
     for page, query in ALL_PAGES.items():
-        open_page(store, page, **query)
+        open_page(store, page, run=INCOMPLETE_RUN, **query)
+    for page, query in HURT_PAGES.items():
+        open_page(store, page, run=hurt.RUN, **query)
     assert len(asked) > 30
     for sql in asked:
         read = set(re.findall(r"(?:FROM|JOIN)\s+(\w+)", sql))

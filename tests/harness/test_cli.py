@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from harness.cli import main
+from results.vocabulary import Expectation, Outcome, RunState
+from tests.results import hurt
 from tests.results.factory import COMPLETE_RUN, INCOMPLETE_RUN, make_store
 
 
@@ -25,6 +29,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["report"], "there is no store"),
         (["gaps"], "there is no store"),
+        (["resume"], "holds no run to go on with"),
+        (["resume", "nope"], "has no run 'nope'"),
+        (["nightly", "--junit", "nowhere/junit.xml"], "--junit nowhere/junit.xml"),
+        (["nightly", "--junit", "."], "not a file in a folder"),
+        (["report", "--gate"], "there is no store"),
+        (["gaps", "--format", "junit"], "invalid choice"),
+        (["nightly", "--gate", "--report-only"], "not allowed with"),
         (["ingest"], "name a run's folder"),
         (["ingest", "nowhere"], "it is not a run's folder"),
         (["nightly", "--profile", "smok"], "did you mean 'smoke'"),
@@ -66,6 +77,23 @@ def test_a_run_that_is_not_there_is_named(store: Path, capsys: pytest.CaptureFix
 def test_a_report_of_an_incomplete_run_says_so_first(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", INCOMPLETE_RUN, "--store", str(store)]) == 0
     assert "INCOMPLETE" in capsys.readouterr().out.splitlines()[1]
+
+
+def test_a_report_can_be_had_as_junit(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", COMPLETE_RUN, "--store", str(store), "--format", "junit"]) == 0
+    root = ElementTree.fromstring(capsys.readouterr().out)
+    assert (root.get("name"), root.get("tests")) == (COMPLETE_RUN, "208")
+
+
+def test_junit_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    end = {"state": RunState.INTERRUPTED, "reason": "arrêté · 停"}
+    hurt.one_case_store(tmp_path, Outcome.PASSED, Expectation.PASS, **end)
+    command = [sys.executable, "-m", "harness.cli", "report", "--store", str(tmp_path), "--format", "junit"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    (error,) = ElementTree.fromstring(done.stdout).iter("error")
+    assert error.attrib["message"].endswith("arrêté · 停")
 
 
 def test_gaps_take_a_limit_and_a_format(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -85,11 +86,13 @@ def test_gaps_are_the_called_ops_whose_kernels_fell_back(night: tuple[Night, int
 
 
 def test_the_report_can_be_had_again_in_every_format(night: tuple[Night, int, str]) -> None:
-    for form in ("table", "json", "csv", "md"):
+    for form in ("table", "json", "csv", "md", "junit"):
         done = _harness("report", "--store", str(night[0].store), "--format", form)
         assert done.returncode == 0, done.stderr
         if form == "json":
             assert json.loads(done.stdout)["complete"] is True
+        if form == "junit":
+            assert {suite.get("name") for suite in ElementTree.fromstring(done.stdout)} == {"model", "opinfo"}
 
 
 def test_the_database_can_be_made_anew_from_the_logs(night: tuple[Night, int, str]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,8 +16,9 @@ from rich.console import Console
 import results
 from results.gaps import render_gaps
 from results.report import print_report, render_report
-from results.scoreboard import Rate, percent, scoreboard
+from results.scoreboard import Rate, Scoreboard, percent, scoreboard
 from results.tables import CELL, Format, markdown_text, one_line, render, shown
+from tests.results import hurt
 from tests.results.factory import COMPLETE_RUN, HOSTILE, INCOMPLETE_RUN
 
 ROWS = [{"name": HOSTILE, "count": 3, "share": float("nan"), "list": ["a", "b"], "none": None}]
@@ -54,6 +57,66 @@ def test_a_report_has_each_part_of_a_night(store: results.Store, form: Format) -
         "harness dashboard --store",
     ):
         assert part in text
+
+
+@pytest.fixture(scope="module")
+def hurt_board(tmp_path_factory: pytest.TempPathFactory) -> Scoreboard:
+    with results.open(hurt.make_hurt_store(tmp_path_factory.mktemp("hurt"), tail=HOSTILE)) as store:
+        return scoreboard(store)
+
+
+@pytest.mark.parametrize("form", [Format.TABLE, Format.MD])
+def test_flakes_deaths_and_resumes_are_shown(hurt_board: Scoreboard, form: Format) -> None:
+    text = render_report(hurt_board, form, width=220).replace("\\", "")
+    for part in (
+        "resumed 2 times",
+        "Flakes: passed in one attempt, failed in another: 2",
+        "failed_numeric, passed",
+        "crashed, passed",
+        f"Worker processes that died: {hurt.DEATHS}",
+        "A signal ended it that the harness did not send.",
+        f"worker-1, in forward of {hurt.MODEL.id}"[:60],
+        "worker-4, in no case",
+        "The run was stopped while it worked.",
+        "2 flake",
+    ):
+        assert part in text
+    (row,) = [line for line in text.splitlines() if hurt.FLAKY.id in line]
+    assert hurt.CULPRIT.id in row
+
+
+def test_flakes_and_deaths_in_the_forms_for_programs(hurt_board: Scoreboard) -> None:
+    parsed = json.loads(render_report(hurt_board, Format.JSON))
+    assert (parsed["resumes"], parsed["flaky_cases"], parsed["worker_deaths"]) == (2, 2, 4)
+    assert {
+        "case": hurt.FLAKY.id,
+        "outcomes": ["failed_numeric", "passed"],
+        "disturbed_by": [hurt.CULPRIT.id],
+    } in (parsed["flakes"])
+    deaths = {row["fate"]: (row["deaths"], row["example_case"]) for row in parsed["deaths"]}
+    assert deaths == {
+        "signalled": (2, hurt.MODEL.id),
+        "died_at_start": (1, ""),
+        "interrupted": (1, hurt.RETRIED.id),
+    }
+    text = render_report(hurt_board, Format.CSV)
+    for line in ("run,resumes,2,", "run,flakes,2,9", "run,worker deaths,4,", "worker deaths,signalled,2,4"):
+        assert f"{line}\n" in text
+
+
+def test_a_night_without_deaths_says_so_in_a_line(store: results.Store, hurt_board: Scoreboard) -> None:
+    quiet = dataclasses.replace(hurt_board, deaths=(), flakes=(), flaky_cases=0, resumes=0)
+    text = render_report(quiet, Format.TABLE, width=160)
+    assert "Worker processes that died: 0." in text
+    assert "Flakes" not in text
+    assert "resumed" not in text
+
+
+def test_the_flakes_of_a_report_are_bounded_and_counted(tmp_path: Path) -> None:
+    with results.open(hurt.make_hurt_store(tmp_path)) as store:
+        board = scoreboard(store, flakes=1)
+    assert "failed in another: 2, the first 1" in render_report(board, Format.MD)
+    assert len(board.flakes) == 1
 
 
 def test_the_outcomes_of_a_suite_add_up_to_its_plan(store: results.Store) -> None:

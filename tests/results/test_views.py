@@ -11,6 +11,7 @@ from results.events import Ended, Entered, OpCall, OpsRecorded, RunEnded, Worker
 from results.ingest import ingest
 from results.plan import make_plan
 from results.vocabulary import MODEL_STAGES, Fate, Outcome, RunState, Stage
+from tests.results import hurt
 from tests.results.factory import (
     COMPLETE_RUN,
     INCOMPLETE_RUN,
@@ -187,3 +188,36 @@ def test_a_run_without_models_has_no_funnel_and_no_division_by_zero(tmp_path: Pa
         assert store.rows("v_funnel") == []
         suite = store.rows("v_suites")[0]
         assert (suite["planned"], suite["counted"], suite["share"]) == (1, 0, None)
+
+
+def test_attempts_are_kept_stage_by_stage_with_the_worker_they_ran_in(tmp_path: Path) -> None:
+    with results.open(hurt.make_hurt_store(tmp_path)) as store:
+        model = store.rows("v_attempt_stages", case_id=hurt.MODEL.id)
+        lost = store.rows("v_attempt_stages", case_id=hurt.RETRIED.id)
+        flakes = {row["case_id"]: row["disturbed_by"] for row in store.rows("v_flakes")}
+    first = [(row["stage"], row["outcome"], row["worker"]) for row in model if row["attempt"] == 1]
+    assert first == [
+        ("fetch", "passed", "worker-1"),
+        ("load", "passed", "worker-1"),
+        ("forward", "crashed", "worker-1"),
+    ]
+    assert [row["outcome"] for row in model if row["attempt"] == 2] == ["passed"] * 5
+    assert [(row["attempt"], row["outcome"], row["recorded"]) for row in lost] == [
+        (1, "not_run", False),
+        (2, "passed", True),
+    ]
+    assert lost[0]["message"] == "entered, and its end was never recorded"
+    assert flakes == {hurt.FLAKY.id: [hurt.CULPRIT.id], hurt.MODEL.id: []}
+
+
+def test_deaths_by_fate_name_a_worker_that_was_in_a_case(tmp_path: Path) -> None:
+    with results.open(hurt.make_hurt_store(tmp_path)) as store:
+        found = {row["fate"]: row for row in store.rows("v_deaths")}
+    assert {fate: row["deaths"] for fate, row in found.items()} == {
+        "signalled": 2,
+        "died_at_start": 1,
+        "interrupted": 1,
+    }
+    signalled = found["signalled"]
+    assert (signalled["example_worker"], signalled["example_case"]) == ("worker-1", hurt.MODEL.id)
+    assert found["died_at_start"]["example_case"] == ""
