@@ -32,6 +32,9 @@ DISK_FULL_EXIT = 74
 UNKNOWN_EXIT = 255
 """What multiprocessing reports when the fork server died and took the worker's exit status with it."""
 
+MARK = "HARNESS_SUPERVISOR"
+"""Variable in the environment of every process that a supervisor starts, and of what those start."""
+
 T = TypeVar("T")
 
 
@@ -41,6 +44,7 @@ class ChildError(InfrastructureError):
 
 def context() -> ForkServerContext:
     """The fork server's context, with what it imports before it forks."""
+    os.environ.setdefault(MARK, str(os.getpid()))
     fork_server = multiprocessing.get_context("forkserver")
     fork_server.set_forkserver_preload(list(PRELOADED))
     return fork_server
