@@ -56,8 +56,8 @@ def writing(store: Path, *, fresh: bool = False, wait: float = 0) -> Iterator[du
             _sync(store)
         except _CANNOT_WRITE as error:
             raise StoreError(
-                f"{public} could not be written ({_first_line(error)}); it is as it was before, and the event "
-                "logs are kept: make room, then `harness ingest` again"
+                f"{public} could not be written ({_first_line(error)}); it is as it was before, and the "
+                "event logs are kept: make room, then `harness ingest` again"
             ) from error
         finally:
             _remove(private)

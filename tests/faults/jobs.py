@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gzip
 import os
@@ -20,6 +21,8 @@ from results.vocabulary import Outcome, Stage
 
 MIB = 1 << 20
 OUTPUT_BYTES = 200 * MIB
+BALLAST = "ballast"
+"""File in the run's folder that takes all the room."""
 CHILDREN = "children"
 """File in the run's folder with the process ids of what the workers started."""
 
@@ -154,6 +157,12 @@ def _hang_deaf(_: Job) -> None:
         time.sleep(1000)
 
 
+def _take_long(job: Job) -> None:
+    """Longer than any test waits, the first time; then it passes."""
+    if job.attempt == 1:
+        time.sleep(1000)
+
+
 _HANGS: Mapping[str, Callable[[Job], object]] = {
     "hangs": lambda _: time.sleep(1000),
     "hangs_in_c": _hang_in_c,
@@ -161,7 +170,23 @@ _HANGS: Mapping[str, Callable[[Job], object]] = {
     "hangs_deaf": _hang_deaf,
     "stops": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
     "takes_a_while": lambda _: time.sleep(0.5),
+    "takes_long": _take_long,
 }
+
+
+# the disk
+
+
+def _fill_disk(job: Job) -> Result | None:
+    """Leaves no room, the first time; then it has more to say than the log's last page can take."""
+    if job.attempt > 1:
+        return None
+    with (job.folder / BALLAST).open("wb", buffering=0) as file:
+        for size in (MIB, 4096, 1):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(b"x" * size)
+    return {"message": "x" * 20_000}
 
 
 # children
@@ -299,8 +324,17 @@ def _disturbed(_: Job) -> Result | None:
     return failed("somebody was here") if _EARLIER else None
 
 
+def _fail_once(job: Job) -> Result | None:
+    try:
+        (job.folder / "failed").touch(exist_ok=False)
+    except FileExistsError:
+        return None
+    return failed("not yet")
+
+
 _ATTEMPTS: Mapping[str, Callable[[Job], Result | None]] = {
-    "fails_once": lambda job: failed("not yet") if job.attempt == 1 else None,
+    "fails_once": _fail_once,
+    "fills_the_disk": _fill_disk,
     "disturbs": lambda _: _EARLIER.append("here"),
     "z_is_disturbed": _disturbed,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from harness.nightly import Run
 from harness.profiles import Profile, load_profile
 from results.events import Entered, Event, WorkerEnded, WorkerStarted, read_log
 from results.layout import run_path
-from results.plan import EVENTS_DIR, Case, Plan, make_plan
+from results.plan import EVENTS_DIR, PLAN_FILE, Case, Plan, make_plan
 from results.vocabulary import CaseKind, Fate
 from tests.faults import jobs
 from tests.faults.quick import CPU
@@ -58,10 +59,11 @@ class SmallRun:
         models = ModelSettings(endpoint="", cache=self.store, max_bytes=0, seed=os.getpid())
         return nightly.supervise(self.plan, CPU, self.profile, self.store, models, quiet=True)
 
-    def command(self, *arguments: str) -> subprocess.Popen[str]:
+    def command(self, *, file_bytes: int = 0) -> subprocess.Popen[str]:
         """``harness resume`` of the run, in a process of its own."""
-        self.plan.save(self.folder)
-        return quick("resume", RUN, "--quiet", "--store", str(self.store), *arguments)
+        if not (self.folder / PLAN_FILE).exists():
+            self.plan.save(self.folder)
+        return quick("resume", RUN, "--quiet", "--store", str(self.store), file_bytes=file_bytes)
 
     def events(self) -> Iterator[Event]:
         """Everything logged so far."""
@@ -79,7 +81,7 @@ class SmallRun:
                 running.pop(event.worker)
         for worker, pid in running.items():
             last = self._last(worker)
-            if isinstance(last, Entered) and last.case == PREFIX + name:
+            if isinstance(last, Entered) and last.case == PREFIX + name and alive(pid):
                 return pid
         return 0
 
@@ -94,14 +96,24 @@ class SmallRun:
         return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
-def quick(*arguments: str) -> subprocess.Popen[str]:
-    """The command line with quick workers, in a process of its own that leads its session."""
+def quick(*arguments: str, file_bytes: int = 0) -> subprocess.Popen[str]:
+    """The command line with quick workers, in a process of its own that leads its session.
+
+    Args:
+        file_bytes: largest file that it and its workers can write; 0 is any.
+    """
+
+    def limit() -> None:
+        if file_bytes:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+
     return subprocess.Popen(
         [sys.executable, "-m", "tests.faults.quick", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         cwd=Path(__file__).parents[2],
+        preexec_fn=limit,
         start_new_session=True,
     )
 
@@ -131,18 +143,36 @@ def account_for(
         deaths: fates of workers with the name of the case they were in, ``""`` for none, in any order.
         complete: whether the run is shown as complete.
     """
-    hurt = hurt or {}
-    planned = [case.id.removeprefix(PREFIX) for case in run.plan.cases]
-    with results.open(run.store) as store:
-        counts = store.rows("v_outcomes", run=RUN)
-        cases = store.rows("v_cases", run=RUN)
-        workers = store.rows("v_workers", run=RUN, death=True)
-        (state,) = store.rows("v_completeness", run=RUN)
+    planned = [case.id for case in run.plan.cases]
+    account(
+        run.store,
+        planned,
+        {PREFIX + name: outcome for name, outcome in (hurt or {}).items()},
+        [(fate, PREFIX + name if name else "") for fate, name in deaths],
+        complete=complete,
+    )
+
+
+def account(
+    store: Path,
+    planned: Sequence[str],
+    hurt: Mapping[str, str],
+    deaths: Sequence[tuple[Fate, str]],
+    *,
+    complete: bool = True,
+) -> None:
+    """The same of the latest run of a store, with whole ids."""
+    with results.open(store) as reader:
+        run = reader.latest_run()
+        counts = reader.rows("v_outcomes", run=run)
+        cases = reader.rows("v_cases", run=run)
+        workers = reader.rows("v_workers", run=run, death=True)
+        (state,) = reader.rows("v_completeness", run=run)
     assert sum(row["cases"] for row in counts) == len(planned)
-    found = {row["case_id"].removeprefix(PREFIX): row["outcome"] for row in cases}
-    assert found == {name: hurt.get(name, "passed") for name in planned}
-    died = Counter((Fate(row["fate"]), (row["case_id"] or "").removeprefix(PREFIX)) for row in workers)
-    assert died == Counter(deaths)
+    outcomes = {row["case_id"]: row["outcome"] for row in cases}
+    assert outcomes == {case: hurt.get(case, "passed") for case in planned}
+    died = Counter((Fate(row["fate"]), row["case_id"] or "") for row in workers)
+    assert died == Counter(deaths), died
     assert state["complete"] is complete, state
 
 

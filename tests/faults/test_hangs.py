@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-import pytest
-
 from results.vocabulary import Fate, RunState
 from tests.faults import jobs
 from tests.faults.conftest import MakeRun
 from tests.faults.runs import account_for, message_of
 
-QUICK = {"deadlines.test": 1.0}
+HANGS = ("hangs", "hangs_deaf", "hangs_in_c", "hangs_printing", "stops")
 
 
-@pytest.mark.parametrize("victim", ["hangs", "hangs_in_c", "hangs_printing", "hangs_deaf", "stops"])
-def test_a_case_that_hangs_is_ended_at_its_deadline(make_run: MakeRun, victim: str) -> None:
-    run = make_run("a_passes", victim, "z_passes", **QUICK)
+def test_cases_that_hang_are_ended_at_their_deadline_however_they_hang(make_run: MakeRun) -> None:
+    run = make_run("a_passes", *HANGS, "z_passes", batch=1, workers=7, **{"deadlines.test": 3.0})
     assert run.supervise().state is RunState.COMPLETE
-    account_for(run, {victim: "timed_out"}, [(Fate.KILLED_AT_DEADLINE, victim)])
-    assert message_of(run, victim) == "test took longer than 1 s"
+    fates = [(Fate.KILLED_AT_DEADLINE, victim) for victim in HANGS]
+    account_for(run, dict.fromkeys(HANGS, "timed_out"), fates)
+    assert {message_of(run, victim) for victim in HANGS} == {"test took longer than 3 s"}
 
 
-def test_a_case_that_falls_silent_is_ended_long_before_its_deadline(make_run: MakeRun) -> None:
-    run = make_run("a_passes", "hangs", "z_passes", silence=1)
+def test_after_a_hang_the_rest_of_its_batch_goes_on(make_run: MakeRun) -> None:
+    run = make_run("a_passes", "hangs", "z_passes", **{"deadlines.test": 2.0})
     run.supervise()
-    account_for(run, {"hangs": "timed_out"}, [(Fate.SILENT, "hangs")])
-    assert "recorded and printed nothing for 1 s" in message_of(run, "hangs")
+    account_for(run, {"hangs": "timed_out"}, [(Fate.KILLED_AT_DEADLINE, "hangs")])
 
 
-def test_who_still_prints_is_not_silent(make_run: MakeRun) -> None:
-    run = make_run("a_passes", "hangs_printing", "z_passes", silence=2, **{"deadlines.test": 4.0})
+def test_a_case_that_falls_silent_is_ended_before_its_deadline_and_one_that_prints_is_not(
+    make_run: MakeRun,
+) -> None:
+    run = make_run(
+        "a_passes", "hangs", "hangs_printing", "z_passes", batch=1, workers=4, silence=3,
+        **{"deadlines.test": 6.0},
+    )  # fmt: skip
     run.supervise()
-    account_for(run, {"hangs_printing": "timed_out"}, [(Fate.KILLED_AT_DEADLINE, "hangs_printing")])
+    account_for(
+        run,
+        {"hangs": "timed_out", "hangs_printing": "timed_out"},
+        [(Fate.SILENT, "hangs"), (Fate.KILLED_AT_DEADLINE, "hangs_printing")],
+    )
+    assert "recorded and printed nothing for 3 s" in message_of(run, "hangs")
 
 
 def test_hanging_at_import_is_a_device_that_is_down(make_run: MakeRun) -> None:
@@ -38,11 +45,12 @@ def test_hanging_at_import_is_a_device_that_is_down(make_run: MakeRun) -> None:
     run = make_run(*names, **{"deadlines.start": 0.5})
     assert run.supervise().exit_code == 4
     account_for(run, dict.fromkeys(names, "not_run"), [(Fate.KILLED_AT_DEADLINE, "")] * 3, complete=False)
-    run.supervise(jobs.misbehave_well)
-    account_for(run, {}, [(Fate.KILLED_AT_DEADLINE, "")] * 3)
+    again = make_run(*names)
+    again.supervise(jobs.misbehave_well)
+    account_for(again, {}, [(Fate.KILLED_AT_DEADLINE, "")] * 3)
 
 
 def test_hanging_at_exit_takes_no_result_back(make_run: MakeRun) -> None:
-    run = make_run("a_passes", "hangs_at_exit", **{"deadlines.start": 1.0})
+    run = make_run("a_passes", "hangs_at_exit", **{"deadlines.start": 4.0})
     assert run.supervise().state is RunState.COMPLETE
     account_for(run, {}, [(Fate.KILLED_AT_DEADLINE, "")])
