@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TORCH := torch==2.13.0
 NATIVE := setup.py pyproject.toml $(wildcard torchneuron_backend/csrc/*)
 
-.PHONY: nightly test lint types imports unit asan dashboard clean
+.PHONY: nightly test lint types imports unit asan soak dashboard clean
 
 nightly: $(VENV)/.installed
 	@$(BIN)/harness nightly
@@ -37,6 +37,10 @@ asan: $(VENV)/.installed-dev
 		ASAN_OPTIONS=detect_leaks=0:handle_segv=0:handle_abort=0 \
 		$(BIN)/pytest -q -p torchneuron_backend -p no:cacheprovider \
 		--ignore=tests/torchneuron_backend/compiler tests/torchneuron_backend
+
+# Kills a random process of a running night every few seconds for ten minutes, and resumes it until it is done.
+soak: $(VENV)/.installed
+	$(BIN)/python benchmarks/soak.py --minutes 10
 
 dashboard: $(VENV)/.installed
 	@$(BIN)/harness dashboard

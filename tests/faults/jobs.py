@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import gzip
 import os
+import re
 import signal
 import sys
 import time
@@ -44,6 +45,8 @@ def misbehave(job: Job, output: Connection) -> None:
                     log.write(Entered(case=case.id, attempt=job.attempt, stage=stage))
                     result = act(word(case), job, log, stage)
                     log.write(ended(case, job.attempt, stage, result or {}))
+                    if word(case) == "dies_between_stages" and stage is Stage.LOAD:
+                        os._exit(9)
     except LogWriteError as error:
         print(error, file=sys.stderr)
         sys.exit(DISK_FULL_EXIT)
@@ -58,8 +61,8 @@ def misbehave_well(job: Job, output: Connection) -> None:
 
 
 def word(case: Case) -> str:
-    """What a case does: the last word of its id, without its variant."""
-    return case.id.rsplit("::", 1)[-1].partition("[")[0]
+    """What a case does: the last word of its id, without its variant or revision."""
+    return re.split(r"[\[@]", re.split("::|/", case.id)[-1])[0]
 
 
 def ended(case: Case, attempt: int, stage: Stage, result: Result) -> Ended:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from harness import cli, local, nightly, processes
+from harness import cli, local, nightly, planning, processes
 from harness.devices.base import Description
 from tests.faults import jobs
 
@@ -21,6 +21,7 @@ def main() -> int:
     processes.PRELOADED = ()  # type: ignore[assignment]
     local.run_job = jobs.misbehave  # type: ignore[attr-defined]
     nightly.usable_device = lambda _: CPU
+    nightly.suite_environment = planning.suite_environment = lambda _: {}  # type: ignore[attr-defined]
     return cli.main()
 
 

@@ -33,21 +33,28 @@ WAIT_SECONDS = 120.0
 """How long a test waits for something that takes a moment, on a machine however busy."""
 
 
+def case_id(name: str) -> str:
+    """The id of the case of a name."""
+    return name if "::" in name else PREFIX + name
+
+
 class SmallRun:
     """A run of cases that do what their names say.
 
     Args:
         store: folder of a store.
-        names: last words of the cases' ids, see :mod:`tests.faults.jobs`.
+        names: last words of the cases' ids, see :mod:`tests.faults.jobs`; a whole id is one of a model.
         fields: of the profile.
     """
 
-    def __init__(self, store: Path, *names: str, kind: CaseKind = CaseKind.OPINFO, **fields: object) -> None:
+    def __init__(self, store: Path, *names: str, **fields: object) -> None:
         self.store = store
         self.folder = run_path(store, RUN)
         few = {"suites": ["opinfo"], "workers": 1, "attempts": 1, "device": "cpu"}
         self.profile: Profile = load_profile("default", {**few, **fields}, store)
-        cases = [Case(id=f"{PREFIX}{name}", kind=kind) for name in names]
+        cases = [
+            Case(id=case_id(name), kind=CaseKind.MODEL if "::" in name else CaseKind.OPINFO) for name in names
+        ]
         self.plan: Plan = make_plan(
             run=RUN, device="cpu", profile="default", cases=cases, settings=self.profile.settings()
         )
@@ -147,8 +154,8 @@ def account_for(
     account(
         run.store,
         planned,
-        {PREFIX + name: outcome for name, outcome in (hurt or {}).items()},
-        [(fate, PREFIX + name if name else "") for fate, name in deaths],
+        {case_id(name): outcome for name, outcome in (hurt or {}).items()},
+        [(fate, case_id(name) if name else "") for fate, name in deaths],
         complete=complete,
     )
 
@@ -177,11 +184,11 @@ def account(
 
 
 def attempts_of(run: SmallRun, name: str) -> list[str]:
-    """Outcomes of all recorded attempts of a case, in order."""
+    """Outcomes of all recorded attempts of a case, in order; of a model those of its stages too."""
     with results.open(run.store) as store:
         rows = store.query_rows(
-            "SELECT outcome FROM stage_results WHERE run = ? AND case_id = ? ORDER BY attempt",
-            [RUN, PREFIX + name],
+            "SELECT outcome FROM stage_results WHERE run = ? AND case_id = ? ORDER BY attempt, time",
+            [RUN, case_id(name)],
         )
     return [row["outcome"] for row in rows]
 
@@ -189,7 +196,7 @@ def attempts_of(run: SmallRun, name: str) -> list[str]:
 def message_of(run: SmallRun, name: str) -> str:
     """The message of a case's result."""
     with results.open(run.store) as store:
-        return str(store.rows("v_cases", run=RUN, case_id=PREFIX + name)[0]["message"])
+        return str(store.rows("v_cases", run=RUN, case_id=case_id(name))[0]["message"])
 
 
 def alive(pid: int) -> bool:

@@ -14,7 +14,7 @@ from harness.oom import OomWatch
 from results.vocabulary import Fate, RunState
 from tests.faults import jobs
 from tests.faults.conftest import MakeRun
-from tests.faults.runs import account_for, message_of, wait_until
+from tests.faults.runs import account_for, attempts_of, message_of, wait_until
 
 
 @pytest.mark.parametrize(
@@ -124,3 +124,12 @@ def test_a_case_whose_process_is_lost_three_times_is_given_up(make_run: MakeRun)
     assert state is RunState.COMPLETE
     account_for(run, {"hangs": "infra_error"}, [(Fate.LOST, "hangs")] * 3, complete=True)
     assert "given up: 3 times its process was lost" in message_of(run, "hangs")
+
+
+def test_a_model_whose_process_dies_between_two_stages_is_charged_with_the_next(make_run: MakeRun) -> None:
+    victim = "model::x/dies_between_stages@0"
+    run = make_run("a_passes", victim, "model::x/passes@0")
+    assert run.supervise().state is RunState.COMPLETE
+    account_for(run, {victim: "crashed"}, [(Fate.EXITED, victim)])
+    assert message_of(run, victim) == "the process died on its way to forward: exit code 9"
+    assert attempts_of(run, victim) == ["passed", "passed", "crashed"], "fetch, load, forward"
