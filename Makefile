@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TORCH := torch==2.13.0
 NATIVE := setup.py pyproject.toml $(wildcard torchneuron_backend/csrc/*)
 
-.PHONY: nightly test lint types imports unit asan protect dashboard clean
+.PHONY: nightly test lint types imports unit asan protect soak dashboard clean
 
 nightly: $(VENV)/.installed
 	@$(BIN)/harness nightly
@@ -41,6 +41,10 @@ asan: $(VENV)/.installed-dev
 # The device's own tests with its memory closed to the host except while device work runs.
 protect: $(VENV)/.installed-dev
 	TORCHNEURON_PROTECT=1 $(BIN)/pytest -n auto --dist worksteal -q tests/torchneuron_backend
+
+# Kills a random process of a running night every few seconds for ten minutes, and resumes it until it is done.
+soak: $(VENV)/.installed
+	$(BIN)/python benchmarks/soak.py --minutes 10
 
 dashboard: $(VENV)/.installed
 	@$(BIN)/harness dashboard

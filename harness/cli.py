@@ -10,6 +10,7 @@ from typing import Any
 
 from harness import __version__, commands
 from harness.errors import ExitCode, HarnessError
+from results.events import NO_ROOM, LogWriteError
 from results.layout import StoreError, default_store
 from results.plan import PlanError
 
@@ -30,6 +31,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.OK
     except KeyboardInterrupt:
         return _refuse("interrupted", ExitCode.INCOMPLETE)
+    except OSError as error:
+        if error.filename is None and error.errno not in NO_ROOM and not isinstance(error, LogWriteError):
+            raise
+        return _refuse(_about_file(error), ExitCode.DEVICE)
+
+
+def _about_file(error: OSError) -> str:
+    """What the operating system says, and of which file."""
+    named = str(error.filename) if error.filename else ""
+    said = error.strerror or str(error)
+    if error.errno in NO_ROOM:
+        said += "; make room, or choose another --store"
+    return f"{named}: {said}" if named and named not in said else said
 
 
 def _refuse(sentence: str, code: ExitCode) -> int:

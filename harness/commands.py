@@ -31,6 +31,7 @@ JUNIT = "junit"
 """A form of a report, beside those of any list."""
 
 _PIPE_COLUMNS = 140
+_WRITER_SECONDS = 60
 _OPTIONS = ("device", "hub", "models", "model_filter", "test_filter", "workers")
 
 
@@ -197,7 +198,7 @@ def ingest(options: argparse.Namespace) -> int:
         raise UsageError("name a run's folder (one with a plan.json), or give --rebuild")
     try:
         reports = rebuild(options.store) if options.rebuild else []
-        reports += [ingest_run(options.store, folder) for folder in options.folders]
+        reports += [ingest_run(options.store, folder, wait=_WRITER_SECONDS) for folder in options.folders]
     except (ContradictionError, IngestError, PlanMismatchError) as error:
         raise UsageError(str(error)) from error
     for done in reports:

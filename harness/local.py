@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 
-import psutil
-
 from harness import process_tree, processes, pytest_sessions
 from harness.cgroup import WorkerGroup, groups
 from harness.child import ChildProcess
@@ -19,10 +17,10 @@ from harness.job import Job, run_job
 from harness.limits import Excess, Limits, passed_deadline, passed_silence, passed_usage
 from harness.oom import OomWatch
 from harness.output import Output
-from harness.tail import LogTail
+from harness.standing import Standing
 from results.events import Ended, Entered, Record
-from results.plan import OUTPUT_DIR, Case
-from results.vocabulary import CaseKind, Fate, Outcome, Stage
+from results.plan import OUTPUT_DIR
+from results.vocabulary import CaseKind, Fate, Outcome
 
 _USAGE_SECONDS = 0.5
 
@@ -67,10 +65,7 @@ class LocalBatch:
         self._group = group
         self.end: BatchEnd | None = None
         self._limits = limits
-        self._entered: Entered | None = None
-        self._entered_any = False
-        self._finished: set[str] = set()
-        self._tail = LogTail(job.log)
+        self._standing = Standing(job)
         self._peak = 0
         self._excess: Excess | None = None
         self._oom = OomWatch()
@@ -92,11 +87,8 @@ class LocalBatch:
     @property
     def now(self) -> str:
         """The case and stage it is in."""
-        return f"{self._entered.case} {self._entered.stage}" if self._entered else ""
-
-    @property
-    def _stage(self) -> Stage | None:
-        return self._entered.stage if self._entered else None
+        stage = self._standing.stage
+        return f"{stage.case} {stage.stage}" if stage else ""
 
     @property
     def _seconds_in_stage(self) -> float:
@@ -126,24 +118,16 @@ class LocalBatch:
             self._bury(stopped=True)
 
     def _advance(self) -> list[Record]:
-        records = self._tail.new()
-        for record in records:
-            event = record.event
-            if isinstance(event, Entered):
-                self._entered, self._entered_any = event, True
-            elif isinstance(event, Ended):
-                self._entered = None
-                self._note_end(event)
+        records = self._standing.advance()
+        if records:
             self._since = time.monotonic()
         return records
 
-    def _note_end(self, event: Ended) -> None:
-        case = next(case for case in self.job.cases if case.id == event.case)
-        if event.outcome is not Outcome.PASSED or event.stage is case.stages[-1]:
-            self._finished.add(event.case)
-
     def _passed(self) -> Excess | None:
-        late = passed_deadline(self._limits, self._stage, self._seconds_in_stage)
+        if self._standing.refused:
+            return Excess(Fate.LOG_REFUSED, f"its worker's log cannot be right: {self._standing.refused}")
+        stage = self._standing.stage
+        late = passed_deadline(self._limits, stage.stage if stage else None, self._seconds_in_stage)
         if late is not None:
             return late
         heard = time.monotonic() - max(self._since, self._output.last_heard)
@@ -151,59 +135,60 @@ class LocalBatch:
         if silent is not None or time.monotonic() - self._looked < _USAGE_SECONDS:
             return silent
         self._looked = time.monotonic()
-        used = process_tree.usage(self.pid)
+        used = process_tree.usage(self.pid, self._output.inode)
         self._peak = max(self._peak, used.memory)
         return passed_usage(self._limits, used.memory, used.processes)
 
     def _kill(self) -> None:
         self.process.kill()  # it may not lead its session yet
-        process_tree.kill(self.pid)
+        process_tree.kill(self.pid, self._output.inode)
         self.process.join()
 
     def _bury(self, *, stopped: bool) -> None:
         code = self.process.exitcode or 0
-        process_tree.kill(self.pid)  # what it left behind
+        process_tree.kill(self.pid, self._output.inode)  # what it left behind
         if self._group is not None:
             self._peak = max(self._peak, self._group.peak)
             if code == -signal.SIGKILL and self._excess is None and self._group.oom_killed():
                 self._excess = passed_usage(self._limits, max(self._peak, self._limits.memory + 1), 0)
             self._group.close()
         self._output.close()
+        standing = self._standing
+        if standing.refused:
+            standing.set_aside()
         fate = Fate.INTERRUPTED if stopped else self._fate(code)
-        entered = self._entered
-        blamed = entered is not None and fate not in NOBODYS_FAULT
-        lost = self._case(entered.case) if entered else None
+        place = standing.place
+        blamed = place is not None and fate not in NOBODYS_FAULT
+        lost = standing.case(place.case) if place else None
         self.end = BatchEnd(
             fate=fate,
             signal=max(-code, 0),
             exit_code=max(code, 0),
-            case=entered.case if entered else "",
-            stage=entered.stage if entered else "",
-            charged=self._charge(entered, fate, code) if entered and blamed else None,
-            remaining=tuple(c for c in self.job.cases if c.id not in self._finished and c is not lost),
+            case=place.case if place else "",
+            stage=place.stage if place else "",
+            charged=self._charge(place, fate, code) if place and blamed else None,
+            remaining=tuple(case for case in standing.unfinished if case is not lost),
             interrupted=None if blamed else lost,
-            entered_any=self._entered_any,
+            entered_any=standing.entered_any,
             output_tail="" if fate is Fate.FINISHED else self._output.last_words(),
             peak_bytes=self._peak,
         )
         self.process.close()
 
-    def _case(self, case_id: str) -> Case:
-        return next(case for case in self.job.cases if case.id == case_id)
-
     def _fate(self, code: int) -> Fate:
-        done = self._entered is None and all(case.id in self._finished for case in self.job.cases)
         if self._excess is not None:
             return self._excess.fate
-        if done:
+        if self._standing.refused:
+            return Fate.LOG_REFUSED
+        if not self._standing.unfinished:
             return Fate.FINISHED if code in self._good_codes else Fate.DIED_AFTER_SUCCESS
         if code == processes.DISK_FULL_EXIT:
             return Fate.DISK_FULL
-        if code == processes.UNKNOWN_EXIT and not psutil.pid_exists(self._server):
+        if code == processes.UNKNOWN_EXIT and not process_tree.is_alive(self._server):
             return Fate.LOST
         if code == -signal.SIGKILL and self._oom.killed():
             return Fate.OOM_KILLED
-        if not self._entered_any:
+        if not self._standing.entered_any:
             collecting = self.job.cases[0].kind is CaseKind.PYTEST
             return Fate.DIED_AT_COLLECTION if collecting else Fate.DIED_AT_START
         return Fate.SIGNALLED if code < 0 else Fate.EXITED
@@ -215,17 +200,20 @@ class LocalBatch:
             return pytest_sessions.GOOD_CODES
         return frozenset({0})
 
-    def _charge(self, entered: Entered, fate: Fate, code: int) -> Ended:
+    def _charge(self, place: Entered, fate: Fate, code: int) -> Ended:
         if self._excess is not None:
             message = self._excess.message
         elif fate is Fate.OOM_KILLED:
-            message = f"the kernel killed the process in {entered.stage} because memory had run out"
+            message = f"the kernel killed the process in {place.stage} because memory had run out"
+        elif fate is Fate.LOG_REFUSED:
+            message = f"its worker's log cannot be right: {self._standing.refused}"
         else:
-            message = f"the process died in {entered.stage}: {processes.describe_exit(code)}"
+            where = "in" if self._standing.stage else "on its way to"
+            message = f"the process died {where} {place.stage}: {processes.describe_exit(code)}"
         return Ended(
-            case=entered.case,
-            attempt=entered.attempt,
-            stage=entered.stage,
+            case=place.case,
+            attempt=place.attempt,
+            stage=place.stage,
             outcome=OUTCOME_OF.get(fate, Outcome.CRASHED),
             seconds=self._seconds_in_stage,
             message=message,

@@ -20,11 +20,14 @@ from harness.profiles import Profile, stored_profile
 from harness.progress import Progress
 from harness.supervisor import Supervisor
 from results.events import EventLogError
-from results.ingest import ingest
-from results.layout import run_folders, run_path
+from results.ingest import ContradictionError, IngestError, ingest
+from results.layout import StoreError, run_folders, run_path
 from results.plan import Plan, load_plan
 from results.store import open_store
 from results.vocabulary import CaseKind, RunState
+
+_WRITER_SECONDS = 600
+"""How long the end of a run waits for somebody else who writes to the store."""
 
 Say = Callable[[str], None]
 
@@ -161,10 +164,12 @@ def supervise(
         except EventLogError as error:
             raise UsageError(f"run {plan.run} cannot go on: {error}") from error
     try:
-        ingest(store, folder)
-    except OSError as error:
+        ingest(store, folder, wait=_WRITER_SECONDS)
+    except (OSError, StoreError) as error:
         raise InfrastructureError(
             f"the results of run {plan.run} could not be taken into the database: {error}; "
-            f"its logs are kept: make room, then `harness resume {plan.run}`"
+            f"its logs are kept: then `harness resume {plan.run}`"
         ) from error
+    except (ContradictionError, IngestError) as error:
+        raise UsageError(f"run {plan.run} is over, but the database refuses it: {error}") from error
     return Run(plan.run, store, state, reason)

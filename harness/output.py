@@ -28,10 +28,15 @@ class Output:
         reader: the pipe's reading end; it is closed here.
         path: the text file; ``NAME.rest.gz`` beside it takes what fits neither head nor tail. A disk
             that is full loses output and nothing else.
+
+    Attributes:
+        inode: of the pipe.
+        last_heard: when something was printed last, by the monotonic clock.
     """
 
     def __init__(self, reader: Connection, path: Path) -> None:
         self._reader = reader
+        self.inode = os.fstat(reader.fileno()).st_ino
         self._path = path
         self._lock = threading.Lock()
         self._head = bytearray()

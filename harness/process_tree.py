@@ -1,7 +1,8 @@
 """All the processes a worker has: itself and whatever it started, whoever their parent is by now.
 
 A worker leads a session. A child leaves it only on purpose (``setsid``), so the session is found in
-full even where a process in between has died and left its children to ``init``.
+full even where a process in between has died and left its children to ``init``. One that left on
+purpose is found by what it prints to, as long as that is the worker's own pipe (where ``/proc`` tells).
 """
 
 from __future__ import annotations
@@ -32,24 +33,29 @@ class Usage:
     processes: int
 
 
-def members(leader: int) -> list[int]:
-    """Process ids of the session that ``leader`` leads, without those that are dead and not yet reaped."""
-    return [pid for pid in psutil.pids() if _session(pid) == leader and not _is_zombie(pid)]
+def members(leader: int, pipe: int = 0) -> list[int]:
+    """Process ids of the session that ``leader`` leads, without those that are dead and not yet reaped.
+
+    Args:
+        leader: a process id.
+        pipe: inode of a pipe; a process whose standard output or error it is belongs to them too.
+    """
+    return [pid for pid in psutil.pids() if _belongs(pid, leader, pipe) and is_alive(pid)]
 
 
-def usage(leader: int) -> Usage:
-    """Memory and number of processes of the session."""
-    pids = members(leader)
+def usage(leader: int, pipe: int = 0) -> Usage:
+    """Memory and number of processes of the members."""
+    pids = members(leader, pipe)
     return Usage(sum(_memory(pid) for pid in pids), len(pids))
 
 
-def kill(leader: int) -> None:
-    """Kill the session; returns when none of it is left.
+def kill(leader: int, pipe: int = 0) -> None:
+    """Kill the members; returns when none is left.
 
     All are stopped before any is killed, so that one that forks without end cannot outrun the killing.
     """
     for _ in range(_PASSES):
-        pids = members(leader)
+        pids = members(leader, pipe)
         if not pids:
             return
         for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -59,18 +65,32 @@ def kill(leader: int) -> None:
         time.sleep(_PASS_SECONDS)
 
 
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and not only what is left of one that nobody has waited for."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _belongs(pid: int, leader: int, pipe: int) -> bool:
+    if _session(pid) == leader:
+        return True
+    return bool(pipe) and pid != os.getpid() and any(_is_pipe(pid, number, pipe) for number in (1, 2))
+
+
+def _is_pipe(pid: int, descriptor: int, pipe: int) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{descriptor}") == f"pipe:[{pipe}]"
+    except OSError:
+        return False
+
+
 def _session(pid: int) -> int:
     try:
         return os.getsid(pid)
     except (ProcessLookupError, PermissionError):
         return -1
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return True
 
 
 def _memory(pid: int) -> int:

@@ -32,6 +32,9 @@ DISK_FULL_EXIT = 74
 UNKNOWN_EXIT = 255
 """What multiprocessing reports when the fork server died and took the worker's exit status with it."""
 
+MARK = "HARNESS_SUPERVISOR"
+"""Variable in the environment of every process that a supervisor starts, and of what those start."""
+
 T = TypeVar("T")
 
 
@@ -41,6 +44,7 @@ class ChildError(InfrastructureError):
 
 def context() -> ForkServerContext:
     """The fork server's context, with what it imports before it forks."""
+    os.environ.setdefault(MARK, str(os.getpid()))
     fork_server = multiprocessing.get_context("forkserver")
     fork_server.set_forkserver_preload(list(PRELOADED))
     return fork_server
@@ -77,6 +81,8 @@ def call(function: Callable[..., T], *args: Any, timeout: float = 300) -> T:
 
 def _answer(sender: Connection, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     os.setpgid(0, 0)
+    die_with_parent()
+    _let_go_of_server()
     try:
         sender.send((False, function(*args)))
     except HarnessError as error:
@@ -115,11 +121,24 @@ def become_worker(output: Connection) -> None:
     """
     os.setsid()
     die_with_parent()
+    _let_go_of_server()
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
     output.close()
+
+
+def _let_go_of_server() -> None:
+    """Close this process's end of the pipe that tells the fork server that somebody needs it.
+
+    multiprocessing hands it to every child. With it a worker would keep the server, and so itself, alive
+    when the supervisor is gone.
+    """
+    server: Any = forkserver._forkserver
+    if server._forkserver_alive_fd is not None:
+        os.close(server._forkserver_alive_fd)
+    server._forkserver_alive_fd = server._forkserver_address = None
 
 
 def server_pid() -> int:

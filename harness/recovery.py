@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
 
 from harness import process_tree
+from harness.processes import MARK
 from harness.schedule import MAX_LOST, Schedule, given_up, worth_repeating
-from results.events import Ended, Entered, Record, WorkerEnded, WorkerStarted, read_log
-from results.plan import EVENTS_DIR, Case, Plan
+from results.events import (
+    Ended,
+    Entered,
+    EventLogError,
+    Record,
+    WorkerEnded,
+    WorkerStarted,
+    read_log,
+)
+from results.plan import EVENTS_DIR, EXPERIMENTS_DIR, Case, Plan
 from results.vocabulary import Outcome, Stage
 
+SUPERVISOR_LOG = "supervisor"
 _CLOCK_SECONDS = 10.0
+
+LeftWorker = tuple[WorkerStarted, float]
+"""A worker and the time at which it was announced."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -38,13 +51,11 @@ class Recovered:
 
     Attributes:
         attempts: of each case that was begun, by attempt number.
-        workers: how many workers were started.
-        running: workers whose end was not recorded: name and process id by the record's time.
+        workers: how many workers there were; a new one is numbered from there.
     """
 
     attempts: Mapping[str, Mapping[int, Attempt]]
     workers: int
-    running: tuple[tuple[WorkerStarted, float], ...]
 
     def finished(self, case: Case) -> Outcome | None:
         """The outcome of a case whose last attempt came to an end, else ``None``."""
@@ -56,32 +67,56 @@ def recover(plan: Plan, folder: Path) -> Recovered:
     """Read all logs of a run.
 
     Raises:
-        EventLogError: one of them is damaged.
+        EventLogError: one of them is damaged, or speaks of a case that was not planned.
     """
     cases = {case.id: case for case in plan.cases}
     attempts: dict[str, dict[int, Attempt]] = {}
-    started: dict[str, tuple[WorkerStarted, float]] = {}
+    ends: list[Ended] = []
     for log in sorted((folder / EVENTS_DIR).glob("*.jsonl")):
         order: list[str] = []
         for record in read_log(log):
             event = record.event
-            if isinstance(event, WorkerStarted):
-                started[event.worker] = (event, record.time)
-            elif isinstance(event, Entered):
+            if isinstance(event, Entered | Ended) and event.case not in cases:
+                raise EventLogError(f"{log}:{record.seq + 1}: case {event.case!r} is not in the plan")
+            if isinstance(event, Entered):
                 _enter(attempts, event, order)
-    workers = len(started)
-    for record in _records(folder):
-        event = record.event
-        if isinstance(event, Ended):
-            _finish(attempts, event, cases[event.case])
-        elif isinstance(event, WorkerEnded):
-            started.pop(event.worker, None)
-    return Recovered(attempts, workers, tuple(started.values()))
+            elif isinstance(event, Ended):
+                ends.append(event)
+    for end in ends:  # an end may stand in another log, the supervisor's
+        _finish(attempts, end, cases[end.case])
+    return Recovered(attempts, _workers(folder))
 
 
-def _records(folder: Path) -> Iterator[Record]:
-    for log in sorted((folder / EVENTS_DIR).glob("*.jsonl")):
+def _workers(folder: Path) -> int:
+    """Beyond every number in use: a worker may have written a log and never been announced."""
+    events = (record.event for record in _supervisor_records(folder))
+    names = [event.worker for event in events if isinstance(event, WorkerStarted)]
+    for place in (EVENTS_DIR, EXPERIMENTS_DIR):
+        names += [log.stem for log in (folder / place).glob("worker-*.jsonl")]
+    numbers = (name.rpartition("-")[2] for name in names)
+    return max((int(number) + 1 for number in numbers if number.isdigit()), default=0)
+
+
+def _supervisor_records(folder: Path) -> Iterator[Record]:
+    log = folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl"
+    if log.exists():
         yield from read_log(log)
+
+
+def workers_left(folder: Path) -> list[LeftWorker]:
+    """Workers whose end was not recorded.
+
+    Raises:
+        EventLogError: the supervisor's log is damaged.
+    """
+    running: dict[str, LeftWorker] = {}
+    for record in _supervisor_records(folder):
+        event = record.event
+        if isinstance(event, WorkerStarted):
+            running[event.worker] = (event, record.time)
+        elif isinstance(event, WorkerEnded):
+            running.pop(event.worker, None)
+    return list(running.values())
 
 
 def _enter(attempts: dict[str, dict[int, Attempt]], event: Entered, order: list[str]) -> None:
@@ -98,15 +133,28 @@ def _finish(attempts: dict[str, dict[int, Attempt]], event: Ended, case: Case) -
         of_case.setdefault(event.attempt, Attempt(event.stage)).outcome = event.outcome
 
 
-def end_orphans(recovered: Recovered) -> None:
-    """Kill workers that outlived their supervisor; a process number that was given to another is left."""
-    for started, when in recovered.running:
-        try:
-            born = psutil.Process(started.pid).create_time()
-        except psutil.Error:
-            continue
-        if abs(born - when) < _CLOCK_SECONDS:
+def end_orphans(left: Iterable[LeftWorker]) -> None:
+    """Kill what outlived its supervisor; a process number that was given to another is left.
+
+    Linux ends a worker with its supervisor, but not what the worker had started.
+    """
+    for started, when in left:
+        if started.pid and any(
+            _is_orphan(pid, started.pid, when) for pid in process_tree.members(started.pid)
+        ):
             process_tree.kill(started.pid)
+
+
+def _is_orphan(pid: int, leader: int, when: float) -> bool:
+    """Whether a process of a worker's session is it, or its child: born later, and marked as one of ours."""
+    try:
+        process = psutil.Process(pid)
+        born = process.create_time()
+        if pid == leader:
+            return abs(born - when) < _CLOCK_SECONDS
+        return born > when - _CLOCK_SECONDS and MARK in process.environ()
+    except psutil.Error:
+        return False
 
 
 def unfinished(plan: Plan, recovered: Recovered) -> list[Case]:

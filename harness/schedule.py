@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from harness.bisection import Bisection
-from harness.engine import OUTCOME_OF, BatchEnd
+from harness.engine import NOBODYS_FAULT, OUTCOME_OF, BatchEnd
 from harness.history import History
 from results.events import Disturbed, Ended, Event
 from results.plan import Case
@@ -15,6 +15,9 @@ from results.vocabulary import CaseKind, Fate, Outcome, Stage, Verdict, verdict
 
 MAX_LOST = 3
 """Attempts that may end through no fault of the case before the harness gives it up."""
+
+_NOT_COLLECTION = NOBODYS_FAULT | {Fate.DIED_AT_START}
+"""Fates of a pytest session before its first test that are no fault of the files it collects."""
 
 _MODEL_SECONDS = 10.0
 _TEST_SECONDS = 0.1
@@ -123,7 +126,7 @@ class Schedule:
         """Take in the end of a task's process; returns what is to be recorded of it."""
         if task.bisection is not None:
             return self._over_experiment(task.bisection)
-        if not end.entered_any and task.cases[0].kind is CaseKind.PYTEST and end.fate is not Fate.INTERRUPTED:
+        if not end.entered_any and task.cases[0].kind is CaseKind.PYTEST and end.fate not in _NOT_COLLECTION:
             return self._over_collection(task, end)
         if end.remaining:
             self._first.appendleft(Task(cases=end.remaining, attempt=task.attempt))

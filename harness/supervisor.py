@@ -9,11 +9,8 @@ that was cut short goes on where its logs end.
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 
 from harness import __version__
 from harness.engine import Batch, BatchEnd, Engine
@@ -22,9 +19,20 @@ from harness.history import History
 from harness.job import Job, ModelSettings
 from harness.profiles import Profile
 from harness.progress import Progress
-from harness.recovery import Recovered, end_orphans, recover, take_over, unfinished
+from harness.recovery import (
+    SUPERVISOR_LOG,
+    LeftWorker,
+    Recovered,
+    end_orphans,
+    recover,
+    take_over,
+    unfinished,
+    workers_left,
+)
 from harness.schedule import Schedule, Task
+from harness.signals import StopSignals
 from results.events import (
+    NO_ROOM,
     Ended,
     Event,
     EventLog,
@@ -38,12 +46,11 @@ from results.layout import CACHE_DIR
 from results.plan import EVENTS_DIR, EXPERIMENTS_DIR, Plan
 from results.vocabulary import CaseKind, Fate, RunState
 
-SUPERVISOR_LOG = "supervisor"
 MAX_START_DEATHS = 3
 _LOOK_SECONDS = 0.05
 
 
-class Stop(BaseException):
+class Stop(Exception):
     """The run shall stop now, in good order; the message says why."""
 
 
@@ -83,27 +90,30 @@ class Supervisor:
             EventLogError: the run was begun before, and its logs are damaged.
             LogWriteError: the run's own log cannot be opened.
         """
+        left = workers_left(self._folder)
+        end_orphans(left)  # first, so that none writes while its log is read
         found = recover(self._plan, self._folder)
-        end_orphans(found)
         self._started = found.workers
         resumed = (self._folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl").exists()
-        with EventLog(self._folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl") as self._log:
-            state, reason = RunState.COMPLETE, ""
+        with (
+            EventLog(self._folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl") as self._log,
+            StopSignals() as stop,
+        ):
             try:
-                with stopping_on_signals():
-                    self._begin(found, resumed)
-                    state, reason = self._until_done()
-            except (Stop, KeyboardInterrupt) as why:
-                state, reason = RunState.INTERRUPTED, str(why) or "interrupted from the keyboard"
+                self._begin(found, left, resumed)
+                state, reason = self._until_done(stop)
+            except Stop as why:
+                state, reason = RunState.INTERRUPTED, str(why)
             except LogWriteError as error:
-                state, reason = RunState.INTERRUPTED, str(error.strerror)
-            self._abandon()
+                state, reason = RunState.INTERRUPTED, f"{error.strerror}; make room where the store is"
+            finally:
+                self._abandon()
             with contextlib.suppress(LogWriteError):  # without room for it, the run counts as cut short
                 self._write(RunEnded(run=self._plan.run, state=state, reason=reason))
         return state, reason
 
-    def _begin(self, found: Recovered, resumed: bool) -> None:
-        for started, _ in found.running:
+    def _begin(self, found: Recovered, left: Sequence[LeftWorker], resumed: bool) -> None:
+        for started, _ in left:
             self._write(WorkerEnded(worker=started.worker, fate=Fate.INTERRUPTED))
         self._write(
             RunStarted(
@@ -124,8 +134,10 @@ class Supervisor:
         ended = ((case.id, found.finished(case)) for case in self._plan.cases)
         self._progress.skip({case: outcome for case, outcome in ended if outcome is not None})
 
-    def _until_done(self) -> tuple[RunState, str]:
+    def _until_done(self, stop: StopSignals) -> tuple[RunState, str]:
         while self._running or not self._schedule.empty:
+            if stop.reason:
+                raise Stop(stop.reason)
             self._fill()
             self._engine.wait([batch for _, batch in self._running], _LOOK_SECONDS)
             for task, batch in list(self._running):
@@ -161,7 +173,11 @@ class Supervisor:
             self._started += 1
             try:
                 batch = self._engine.start(job)
-            except (HarnessError, OSError, EOFError) as error:  # the fork server died under us
+            except (HarnessError, OSError, EOFError) as error:  # the fork server died under us, perhaps
+                if isinstance(error, OSError) and error.errno in NO_ROOM:
+                    raise Stop(
+                        f"no worker could be started: {error}; make room where the store is"
+                    ) from error
                 self._write(WorkerStarted(worker=job.worker, pid=0, cases=len(task.cases)))
                 self._bury(task, job, BatchEnd(
                     fate=Fate.DIED_AT_START, remaining=task.cases, entered_any=False,
@@ -190,7 +206,9 @@ class Supervisor:
         """Record how a batch ended, what that means for its case, and queue what it left."""
         if end.entered_any:
             self._start_deaths = 0
-        elif end.fate not in (Fate.FINISHED, Fate.INTERRUPTED) and job.cases[0].kind is not CaseKind.PYTEST:
+        elif end.fate is Fate.DIED_AT_START or (
+            end.fate not in (Fate.FINISHED, Fate.INTERRUPTED) and job.cases[0].kind is not CaseKind.PYTEST
+        ):
             self._start_deaths += 1
             self._last_words = end.output_tail
         if end.charged is not None:
@@ -231,20 +249,3 @@ class Supervisor:
 
     def _write(self, event: Event) -> None:
         self._log.write(event)
-
-
-@contextlib.contextmanager
-def stopping_on_signals() -> Iterator[None]:
-    """Let SIGTERM stop a run in good order, as Ctrl-C does; only a main thread can listen."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise Stop(f"stopped by {signal.Signals(number).name}")
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -27,6 +28,10 @@ SCHEMA_VERSION = 1
 
 MAX_TEXT = 64_000
 """Characters of a message, a traceback or an output's tail that a log keeps."""
+
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+"""Numbers of operating system errors after which nothing can be written for now."""
 
 
 class EventLogError(ValueError):

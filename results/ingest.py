@@ -54,7 +54,7 @@ class IngestReport:
     database: Path
 
 
-def ingest(store: Path, run_folder: Path, *, strict: bool = True) -> IngestReport:
+def ingest(store: Path, run_folder: Path, *, strict: bool = True, wait: float = 0) -> IngestReport:
     """Take a run's plan and event logs into a store.
 
     A run folder outside the store is copied into it first, without its output.
@@ -63,6 +63,7 @@ def ingest(store: Path, run_folder: Path, *, strict: bool = True) -> IngestRepor
         store: folder of the store, made if it is missing.
         run_folder: the folder with ``plan.json`` and ``events/``.
         strict: raise if a log was refused, after what could be stored was stored.
+        wait: seconds to wait for another writer.
 
     Raises:
         PlanError: the folder has no usable plan.
@@ -72,7 +73,7 @@ def ingest(store: Path, run_folder: Path, *, strict: bool = True) -> IngestRepor
         StoreError: the store cannot be written.
     """
     plan = load_plan(run_folder)
-    with writing(store) as connection:
+    with writing(store, wait=wait) as connection:
         folder = adopt(store, run_folder, plan)
         report = _ingest_run(connection, store, folder, plan)
     if strict and report.refused:

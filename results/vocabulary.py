@@ -167,6 +167,7 @@ class Fate(StrEnum):
     DIED_AFTER_SUCCESS = "died_after_success"
     DIED_AT_START = "died_at_start"
     DIED_AT_COLLECTION = "died_at_collection"
+    LOG_REFUSED = "log_refused"
     DISK_FULL = "disk_full"
     LOST = "lost"
     INTERRUPTED = "interrupted"
@@ -184,6 +185,7 @@ FATES: Mapping[Fate, str] = {
     Fate.DIED_AFTER_SUCCESS: "It ended badly after its last case had its result.",
     Fate.DIED_AT_START: "It ended before its first case, importing or reaching for the device.",
     Fate.DIED_AT_COLLECTION: "It ended while it collected tests.",
+    Fate.LOG_REFUSED: "The harness ended it: its log was damaged or spoke of what was not its work.",
     Fate.DISK_FULL: "It stopped because its log could not be written.",
     Fate.LOST: "Its node, or the server it was forked from, went away under it.",
     Fate.INTERRUPTED: "The run was stopped while it worked.",

@@ -10,8 +10,10 @@ import contextlib
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import duckdb
 
@@ -20,21 +22,25 @@ from results.layout import DATABASE, StoreError, database_path
 
 _LOCK = ".writer.lock"
 _PRIVATE = f".{DATABASE}.writing"
+_LOOK_SECONDS = 0.1
+_CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException)
 
 
 @contextlib.contextmanager
-def writing(store: Path, *, fresh: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+def writing(store: Path, *, fresh: bool = False, wait: float = 0) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a connection to a private copy of the database, migrated, and swap it in at the end.
 
     Args:
         store: folder of the store; made if it is missing.
         fresh: begin with an empty database instead of a copy.
+        wait: seconds to wait for another writer.
 
     Raises:
-        StoreError: another writer is at work, or the database is damaged or of a newer harness.
+        StoreError: another writer is at work, the database is damaged or of a newer harness, or it
+            cannot be written.
     """
     store.mkdir(parents=True, exist_ok=True)
-    with _locked(store):
+    with _locked(store, wait):
         private = store / _PRIVATE
         _remove(private)  # a writer that died left it
         public = database_path(store)
@@ -48,6 +54,11 @@ def writing(store: Path, *, fresh: bool = False) -> Iterator[duckdb.DuckDBPyConn
             _sync(private)
             os.replace(private, public)
             _sync(store)
+        except _CANNOT_WRITE as error:
+            raise StoreError(
+                f"{public} could not be written ({_first_line(error)}); it is as it was before, and the "
+                "event logs are kept: make room, then `harness ingest` again"
+            ) from error
         finally:
             _remove(private)
 
@@ -71,21 +82,30 @@ def _open(private: Path, public: Path) -> duckdb.DuckDBPyConnection:
 
 
 @contextlib.contextmanager
-def _locked(store: Path) -> Iterator[None]:
+def _locked(store: Path, wait: float) -> Iterator[None]:
     """Hold the store's writer lock; the kernel lets go of it when the process ends, however it ends."""
     with (store / _LOCK).open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        deadline = time.monotonic() + wait
+        while not (own := _try_lock(file)) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+        if not own:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise StoreError(
                 f"another process (pid {holder}) is writing to {store}; try again when it is done"
-            ) from None
+            )
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def _try_lock(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _remove(private: Path) -> None:
