@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harness.nightly import Run
 
 _PIPE_COLUMNS = 140
-_OPTIONS = ("device", "hub", "models", "model_filter", "test_filter", "workers")
+_OPTIONS = ("device", "engine", "hub", "models", "model_filter", "test_filter", "workers")
 
 
 def nightly(options: argparse.Namespace) -> int:
@@ -40,7 +40,9 @@ def resume(options: argparse.Namespace) -> int:
     """Go on with a run and print its scoreboard."""
     from harness.nightly import resume as go_on
 
-    finished = go_on(options.run, options.store, say=_say(options.quiet), quiet=options.quiet)
+    finished = go_on(
+        options.run, options.store, engine=options.engine, say=_say(options.quiet), quiet=options.quiet
+    )
     return _conclude(finished, options)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -37,6 +39,7 @@ class Job:
         compiler_cache: folder that compilers may keep artefacts in, of this and other runs.
         device: torch device type.
         threads: intra-op threads torch may use.
+        environment: variables to set in its process, e.g. which of a node's devices it may use.
     """
 
     worker: str
@@ -48,6 +51,7 @@ class Job:
     threads: int
     models: ModelSettings
     events: str = EVENTS_DIR
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def log(self) -> Path:
@@ -57,6 +61,7 @@ class Job:
 
 def run_job(job: Job, output: Connection) -> None:
     """Run a job in this process, whose output goes to a pipe; the entry point of a worker."""
+    os.environ.update(job.environment)  # before anything looks for a device
     from harness.worker import work
 
     work(job, output)

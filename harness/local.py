@@ -11,13 +11,14 @@ import psutil
 
 from harness import process_tree, processes
 from harness.engine import Batch, BatchEnd
+from harness.following import Following
 from harness.job import Job, run_job
 from harness.limits import Excess, Limits, passed_deadline, passed_silence, passed_usage
 from harness.oom import OomWatch
 from harness.output import Output
 from harness.tail import LogTail
 from results.events import Ended, Entered, Record
-from results.plan import OUTPUT_DIR, Case
+from results.plan import OUTPUT_DIR
 from results.vocabulary import Fate, Outcome, Stage
 
 _USAGE_SECONDS = 0.5
@@ -49,9 +50,7 @@ class LocalBatch:
         self.job = job
         self.end: BatchEnd | None = None
         self._limits = limits
-        self._entered: Entered | None = None
-        self._entered_any = False
-        self._finished: set[str] = set()
+        self._following = Following(job.cases)
         self._tail = LogTail(job.log)
         self._peak = 0
         self._excess: Excess | None = None
@@ -72,6 +71,10 @@ class LocalBatch:
     def now(self) -> str:
         """The case and stage it is in."""
         return f"{self._entered.case} {self._entered.stage}" if self._entered else ""
+
+    @property
+    def _entered(self) -> Entered | None:
+        return self._following.entered
 
     @property
     def _stage(self) -> Stage | None:
@@ -106,20 +109,10 @@ class LocalBatch:
 
     def _advance(self) -> list[Record]:
         records = self._tail.new()
-        for record in records:
-            event = record.event
-            if isinstance(event, Entered):
-                self._entered, self._entered_any = event, True
-            elif isinstance(event, Ended):
-                self._entered = None
-                self._note_end(event)
+        self._following.take(records)
+        if records:
             self._since = time.monotonic()
         return records
-
-    def _note_end(self, event: Ended) -> None:
-        case = next(case for case in self.job.cases if case.id == event.case)
-        if event.outcome is not Outcome.PASSED or event.stage is case.stages[-1]:
-            self._finished.add(event.case)
 
     def _passed(self) -> Excess | None:
         late = passed_deadline(self._limits, self._stage, self._seconds_in_stage)
@@ -145,30 +138,26 @@ class LocalBatch:
         fate = Fate.INTERRUPTED if stopped else self._fate(code)
         entered = self._entered
         blamed = entered is not None and fate not in NOBODYS_FAULT
-        lost = self._case(entered.case) if entered else None
+        under_way = self._following.under_way
         self.end = BatchEnd(
             fate=fate,
             signal=max(-code, 0),
             exit_code=max(code, 0),
-            case=entered.case if entered else "",
-            stage=entered.stage if entered else "",
+            case=under_way.id if under_way else "",
+            stage=self._following.stage or "",
             charged=self._charge(entered, fate, code) if entered and blamed else None,
-            remaining=tuple(c for c in self.job.cases if c.id not in self._finished and c is not lost),
-            interrupted=None if blamed else lost,
-            entered_any=self._entered_any,
+            remaining=self._following.left,
+            interrupted=None if blamed else under_way,
+            entered_any=self._following.entered_any,
             output_tail="" if fate is Fate.FINISHED else self._output.last_words(),
             peak_bytes=self._peak,
         )
         self.process.close()
 
-    def _case(self, case_id: str) -> Case:
-        return next(case for case in self.job.cases if case.id == case_id)
-
     def _fate(self, code: int) -> Fate:
-        done = self._entered is None and all(case.id in self._finished for case in self.job.cases)
         if self._excess is not None:
             return self._excess.fate
-        if done:
+        if self._following.done:
             return Fate.FINISHED if code == 0 else Fate.DIED_AFTER_SUCCESS
         if code == processes.DISK_FULL_EXIT:
             return Fate.DISK_FULL
@@ -176,7 +165,7 @@ class LocalBatch:
             return Fate.LOST
         if code == -9 and self._oom.killed():
             return Fate.OOM_KILLED
-        if not self._entered_any:
+        if not self._following.entered_any:
             return Fate.DIED_AT_START
         return Fate.SIGNALLED if code < 0 else Fate.EXITED
 

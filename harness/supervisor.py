@@ -91,7 +91,7 @@ class Supervisor:
                 with stopping_on_signals():
                     self._begin(found, resumed)
                     state, reason = self._until_done()
-            except (Stop, KeyboardInterrupt) as why:
+            except (Stop, KeyboardInterrupt, HarnessError) as why:
                 state, reason = RunState.INTERRUPTED, str(why) or "interrupted from the keyboard"
             except LogWriteError as error:
                 state, reason = RunState.INTERRUPTED, str(error.strerror)
