@@ -44,7 +44,7 @@ def _act(what: str) -> None:
 
 
 def die_between_stages(job: Job, output: Connection) -> None:
-    """Ends after the first stage of its first case, before the next is announced; the second time it does not."""
+    """Ends after the first stage of its first case, before the next is announced; not the second time."""
     become_worker(output)
     with EventLog(job.log) as log:
         for case in job.cases:
