@@ -83,7 +83,7 @@ def run_batch(work: Work) -> Returned:
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         job = settled(work, Path(scratch))
         outbox = Outbox(files, root, job.log)
-        batch = LocalBatch(job, _limits(work))
+        batch = LocalBatch(job, node_limits(work.limits, work.resource))
         try:
             _follow(batch, outbox)
         finally:
@@ -116,15 +116,14 @@ def settled(work: Work, scratch: Path) -> Job:
     return dataclasses.replace(job, compiler_cache=cache / "compiler", models=models)
 
 
-def _limits(work: Work) -> Limits:
-    if work.limits.memory:
-        return work.limits
+def node_limits(limits: Limits, resource: str) -> Limits:
+    """The limits of a batch; where none is set, its memory is its share of 90 % of this node's."""
+    if limits.memory:
+        return limits
     own = ray.get_runtime_context().get_node_id()
-    slots = next(
-        (node["Resources"].get(work.resource, 1) for node in ray.nodes() if node["NodeID"] == own), 1
-    )
+    slots = next((node["Resources"].get(resource, 1) for node in ray.nodes() if node["NodeID"] == own), 1)
     share = int(psutil.virtual_memory().total * 0.9 / max(slots, 1))
-    return dataclasses.replace(work.limits, memory=share)
+    return dataclasses.replace(limits, memory=share)
 
 
 def _follow(batch: LocalBatch, outbox: Outbox) -> None:

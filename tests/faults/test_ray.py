@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import io
+import os
+import signal
 import threading
 import time
 from collections import Counter
@@ -17,7 +20,7 @@ import ray
 from ray.cluster_utils import Cluster as NodesOfThisMachine
 
 import results
-from harness import ray_engine, sites
+from harness import ray_engine, ray_node, sites
 from harness.engine import Batch
 from harness.errors import InfrastructureError, UsageError
 from harness.job import Job, ModelSettings
@@ -32,6 +35,8 @@ from results.ingest import ingest
 from results.plan import Plan
 from results.vocabulary import Fate, Outcome, RunState
 from tests.faults import ray_nodes
+from tests.harness.night import FEW_TESTS, outcomes
+from tests.harness.night import Night as CommandLine
 from tests.harness.test_supervisor import deaths, ends, plan_of
 
 NEURON = Resource("neuron_cores", "NEURON_RT_VISIBLE_CORES")
@@ -193,6 +198,40 @@ def test_stopping_ends_the_process_on_the_node(cluster: Cluster, tmp_path: Path)
     assert not psutil.pid_exists(pid)
 
 
+def test_an_interrupted_run_goes_on_and_repeats_only_what_was_under_way(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    names = ["model::a/b@0", *(f"passes[{i}]" for i in range(6))]
+    first = Night(cluster, tmp_path, ray_nodes.slow, *names)
+    (tmp_path / ray_nodes.HOLD).touch()
+
+    def interrupt_in_the_middle() -> None:
+        while first.in_the_third_stage() < CORES:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt_in_the_middle, daemon=True).start()
+    state, events = first.run()
+    assert state is RunState.INTERRUPTED
+    under_way = {death.case for death in deaths(events)}
+    assert len(under_way) == CORES
+    (tmp_path / ray_nodes.HOLD).unlink()
+    second = Night(cluster, tmp_path, ray_nodes.slow, *names)
+    state, events = second.run()
+    assert state is RunState.COMPLETE
+    assert {event.case for event in events if isinstance(event, Ended) and event.attempt > 1} == under_way
+    in_the_store(second, tmp_path)
+
+
+def test_a_batch_may_hold_its_share_of_its_node(cluster: Cluster, tmp_path: Path) -> None:
+    night = Night(cluster, tmp_path, ray_nodes.slow, "passes")
+    share = int(psutil.virtual_memory().total * 0.9 / CORES)
+    asked = ray.remote(**NEURON.options)(ray_node.node_limits)
+    unset = dataclasses.replace(night.profile.limits, memory=0)
+    assert ray.get(asked.remote(unset, NEURON.name)).memory == share
+    assert ray.get(asked.remote(dataclasses.replace(unset, memory=5), NEURON.name)).memory == 5
+
+
 def test_what_a_worker_printed_comes_with_it(cluster: Cluster, tmp_path: Path) -> None:
     night = Night(cluster, tmp_path, ray_nodes.slow, "passes")
     night.run()
@@ -269,3 +308,13 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_url_that_nothing_installed_can_write_to_is_said(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="event logs cannot go to nonesuch://bucket"):
         Night(cluster, tmp_path, ray_nodes.slow, "passes", events_url="nonesuch://bucket")
+
+
+@pytest.mark.nightly
+def test_a_night_on_a_cluster_of_its_own(tmp_path: Path, hub: str) -> None:
+    night = CommandLine(
+        tmp_path, hub, "--engine", "ray", "--suites", "opinfo", "--test-filter", FEW_TESTS, "--workers", "1"
+    )
+    code, output = night.wait()
+    assert code == 0, output
+    assert {outcome for _, _, outcome in outcomes(tmp_path)} == {"passed"}
