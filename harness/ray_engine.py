@@ -68,7 +68,7 @@ class RayEngine:
         self._most = most
         self._url = url.rstrip("/")
         self._task = ray.remote(max_retries=0, **cluster.resource.options)(task)
-        self._folder: Path | None = None
+        self._segments: Path | None = None
         self._running = 0
         if self._url:
             _file_system(self._url)
@@ -83,7 +83,9 @@ class RayEngine:
         """Queue a task; Ray starts it when one of the resource is free."""
         # A run that goes on gives no name twice, but a node that was taken for lost may still write.
         name = f"{job.worker}-{uuid.uuid4().hex[:8]}"
-        base = f"{self._url}/{job.folder.name}" if self._url else f"{job.folder / SEGMENTS_DIR}"
+        if not self._url:
+            self._segments = job.folder / SEGMENTS_DIR
+        base = f"{self._url}/{job.folder.name}" if self._url else f"{self._segments}"
         work = Work(
             job=job,
             limits=self._limits,
@@ -104,7 +106,10 @@ class RayEngine:
             time.sleep(seconds)
 
     def close(self) -> None:
-        """Nothing is held beyond the batches; the cluster is the caller's."""
+        """Tidy the run's folder; the cluster is the caller's."""
+        if self._segments is not None:
+            with contextlib.suppress(OSError):  # a lost node may have left something, or be at it
+                self._segments.rmdir()
 
     def pace(self, took: float) -> float:
         """Seconds until a batch is asked for again, so that many batches share the supervisor's time."""

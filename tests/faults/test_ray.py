@@ -145,7 +145,7 @@ def test_a_node_that_dies_takes_nothing_with_it(
     )
     assert set(results_of.values()) == {1}
     in_the_store(night, tmp_path)
-    assert not list((night.folder / ray_engine.SEGMENTS_DIR).glob("*/0*"))
+    assert not (night.folder / ray_engine.SEGMENTS_DIR).exists()
     deadline = time.monotonic() + 60
     while night.engine.slots != CORES and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import uuid
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,20 +57,20 @@ FAILURES = st.lists(st.sampled_from(["", "before", "torn", "after"]), max_size=1
 @given(steps=STEPS, failures=FAILURES)
 def test_any_split_and_any_polls_give_the_log_back(steps: list[str], failures: list[str]) -> None:
     files = Disturbed(fsspec.filesystem("memory"), failures)
+    root = f"/segments/{uuid.uuid4().hex}"
     with tempfile.TemporaryDirectory() as folder:
-        root, there, here = "/segments/any", Path(folder, "there.jsonl"), Path(folder, "here.jsonl")
+        there, here = Path(folder, "there.jsonl"), Path(folder, "here.jsonl")
         outbox, inbox = Outbox(files, root, there), Inbox(files, root)
-        written = 0
+        written, seen = 0, Counter[Inbox]()
         with EventLog(there) as log, EventLog(here) as copy:
 
             def read(source: Inbox) -> None:
-                first = 0 if source is not inbox else copied
                 lines = source.read().decode().splitlines(keepends=True)
-                for record in read_lines(lines, "segments", first):
+                for record in read_lines(lines, "segments", seen[source]):
                     copy.take(record)
+                    seen[source] += 1
 
             for step in [*steps, "log", "finish", "read"]:
-                copied = len(list(read_log(here)))
                 if step == "log":
                     log.write(WorkerStarted(worker="w", pid=written, cases=1))
                     written += 1
