@@ -10,6 +10,7 @@ from typing import Any
 
 from harness import __version__, commands
 from harness.errors import ExitCode, HarnessError
+from harness.profiles import ENGINES
 from results.events import NO_ROOM, LogWriteError
 from results.layout import StoreError, default_store
 from results.plan import PlanError
@@ -76,6 +77,7 @@ def _add_runs(children: Any) -> None:
         metavar="RUN",
         help="id of the run (default: the latest that was cut short)",
     )
+    _engine(resume)
     _quiet(resume)
     _format(resume)
     for child in (nightly, resume):
@@ -140,6 +142,7 @@ def _selection(child: argparse.ArgumentParser) -> None:
         "--profile", default="default", help="what to run: default, smoke, or one of harness.toml"
     )
     child.add_argument("--device", help="torch device type")
+    _engine(child)
     child.add_argument("--hub", help="'embedded' or a Hub URL such as https://huggingface.co")
     child.add_argument(
         "--models", type=_count, help="at most so many models, most downloaded first; 0 is all"
@@ -155,6 +158,10 @@ def _selection(child: argparse.ArgumentParser) -> None:
         metavar="FIELD=VALUE",
         help="any other field of the profile, e.g. deadlines.compile=60",
     )
+
+
+def _engine(child: argparse.ArgumentParser) -> None:
+    child.add_argument("--engine", choices=ENGINES, help="where batches run (default: the profile's)")
 
 
 def _gate(child: argparse.ArgumentParser, *, default: bool = True) -> None:

@@ -32,7 +32,7 @@ JUNIT = "junit"
 
 _PIPE_COLUMNS = 140
 _WRITER_SECONDS = 60
-_OPTIONS = ("device", "hub", "models", "model_filter", "test_filter", "workers")
+_OPTIONS = ("device", "engine", "hub", "models", "model_filter", "test_filter", "workers")
 
 
 def nightly(options: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ def resume(options: argparse.Namespace) -> int:
 
     _check_junit(options.junit)
     run = options.run or latest_unfinished(options.store)
-    finished = go_on(run, options.store, say=_say(options.quiet), quiet=options.quiet)
+    finished = go_on(run, options.store, engine=options.engine, say=_say(options.quiet), quiet=options.quiet)
     return _conclude(finished, options)
 
 

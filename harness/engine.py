@@ -83,7 +83,11 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many batches may run at a time."""
+        """How many batches may run at a time.
+
+        Raises:
+            HarnessError: there is nothing left to run on; the run stops, and can be resumed.
+        """
 
     def start(self, job: Job) -> Batch:
         """Start a job.

@@ -14,11 +14,15 @@ from model_zoo.mirror import MirrorServer
 from results.layout import CACHE_DIR
 
 _BUILD_SECONDS = 900
+HERE = "127.0.0.1"
 
 
 @contextlib.contextmanager
-def serve_for(profile: Profile, store: Path) -> Iterator[str]:
+def serve_for(profile: Profile, store: Path, host: str = HERE) -> Iterator[str]:
     """Give the URL of a profile's hub, ``""`` where the profile runs no model and so needs none.
+
+    Args:
+        host: as for :func:`serve`.
 
     Raises:
         UsageError: the hub is neither ``embedded`` nor a URL.
@@ -26,19 +30,22 @@ def serve_for(profile: Profile, store: Path) -> Iterator[str]:
     if MODELS not in profile.suites:
         yield ""
         return
-    with serve(profile.hub, store) as endpoint:
+    with serve(profile.hub, store, host) as endpoint:
         yield endpoint
 
 
 @contextlib.contextmanager
-def serve(hub: str, store: Path) -> Iterator[str]:
+def serve(hub: str, store: Path, host: str = HERE) -> Iterator[str]:
     """Give the URL of a Hub: the one named, or the embedded mirror's while the context lasts.
+
+    Args:
+        host: address of this machine that the mirror listens on; others reach it there.
 
     Raises:
         UsageError: the hub is neither ``embedded`` nor a URL.
     """
     if hub == EMBEDDED_HUB:
-        with MirrorServer(embedded(store)) as mirror:
+        with MirrorServer(embedded(store), host) as mirror:
             yield mirror.endpoint
     elif hub.startswith(("http://", "https://")):
         yield hub.rstrip("/")
@@ -68,18 +75,18 @@ def _build(folder: Path) -> None:
         raise InfrastructureError(f"the embedded mirror could not be built: {error}") from error
 
 
-def model_settings(profile: Profile, endpoint: str, store: Path) -> ModelSettings:
-    """What workers need to fetch models from an endpoint."""
+def model_settings(profile: Profile, endpoint: str, store: Path, host: str = HERE) -> ModelSettings:
+    """What workers need to fetch models from an endpoint; ``host`` as for :func:`serve`."""
     return ModelSettings(
         endpoint=endpoint,
-        cache=_cache(store, endpoint),
+        cache=_cache(store, endpoint, host),
         max_bytes=profile.max_model_bytes,
         seed=profile.seed,
     )
 
 
-def _cache(store: Path, endpoint: str) -> Path:
+def _cache(store: Path, endpoint: str, own_host: str) -> Path:
     """Where downloads are kept; a hub has a cache of its own, since ids may mean other models there."""
     host = "".join(c if c.isalnum() else "-" for c in endpoint.split("://", 1)[-1])
-    name = "embedded" if host.startswith("127-0-0-1") else host
+    name = "embedded" if endpoint.startswith((f"http://{own_host}:", f"http://[{own_host}]:")) else host
     return store / CACHE_DIR / "hub" / name

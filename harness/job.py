@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -38,7 +39,8 @@ class Job:
         compiler_cache: folder that compilers may keep artefacts in, of this and other runs.
         device: torch device type.
         threads: intra-op threads torch may use.
-        environment: variables that make test suites see the device.
+        environment: variables to set in its process: what makes test suites see the device, which of a node's
+            devices it may use.
     """
 
     worker: str
@@ -60,6 +62,7 @@ class Job:
 
 def run_job(job: Job, output: Connection) -> None:
     """Run a job in this process, whose output goes to a pipe; the entry point of a worker."""
+    os.environ.update(job.environment)  # before anything looks for a device
     from harness.worker import work
 
     work(job, output)

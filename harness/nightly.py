@@ -6,18 +6,18 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import devices, hub, processes
+from harness import devices, hub
 from harness.devices.base import Description
 from harness.environment import snapshot
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.gate import Judgement, judge
 from harness.history import history
 from harness.job import ModelSettings
-from harness.local import LocalEngine
 from harness.lock import sole_supervisor
 from harness.planning import new_run_id, plan_run, suite_environment
 from harness.profiles import Profile, stored_profile
 from harness.progress import Progress
+from harness.sites import Site, site
 from harness.supervisor import Supervisor
 from results.events import EventLogError
 from results.ingest import ContradictionError, IngestError, ingest
@@ -77,29 +77,34 @@ def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool
     """
     store = store.resolve()
     say("loading torch and transformers into the fork server")
-    description = usable_device(profile.device)
-    with hub.serve_for(profile, store) as endpoint:
-        plan = plan_run(profile, new_run_id(store, profile.device), endpoint, say)
-        say(
-            f"run {plan.run}: {len(plan.cases)} cases planned on {description.count} {profile.device} devices"
-        )
-        models = hub.model_settings(profile, endpoint, store)
-        return execute(plan, description, profile, store, models, quiet=quiet)
+    with site(profile) as place:
+        description = usable_device(place, profile.device)
+        with hub.serve_for(profile, store, place.host) as endpoint:
+            plan = plan_run(profile, new_run_id(store, profile.device), endpoint, say)
+            planned, count = len(plan.cases), description.count
+            say(f"run {plan.run}: {planned} cases planned on {count} {profile.device} devices")
+            models = hub.model_settings(profile, endpoint, store, place.host)
+            return execute(plan, description, profile, store, models, place, quiet=quiet)
 
 
-def usable_device(name: str) -> Description:
-    """Describe a device, in a child.
+def usable_device(place: Site, name: str) -> Description:
+    """Describe a device where it is to be used.
 
     Raises:
         DeviceError: it cannot be used.
     """
-    description = processes.call(devices.describe, name)
+    description = place.describe(name)
     devices.require(description)
     return description
 
 
-def resume(run: str, store: Path, *, say: Say = lambda _: None, quiet: bool = True) -> Run:
+def resume(
+    run: str, store: Path, *, engine: str | None = None, say: Say = lambda _: None, quiet: bool = True
+) -> Run:
     """Go on with a run that was cut short, until every case of its plan has a result.
+
+    Args:
+        engine: another one than it began with.
 
     Raises:
         HarnessError: there is no such run, somebody supervises it, or what it needs cannot be used.
@@ -111,11 +116,13 @@ def resume(run: str, store: Path, *, say: Say = lambda _: None, quiet: bool = Tr
         raise UsageError(f"{store} has no run {run!r}; the last ones are: {', '.join(known[-5:]) or 'none'}")
     plan = load_plan(folder)
     profile = stored_profile(plan.settings)
+    profile = dataclasses.replace(profile, engine=engine or profile.engine)
     say("loading torch and transformers into the fork server")
-    description = usable_device(plan.device)
-    with hub.serve_for(profile, store) as endpoint:
-        models = hub.model_settings(profile, endpoint, store)
-        return supervise(plan, description, profile, store, models, quiet=quiet)
+    with site(profile) as place:
+        description = usable_device(place, plan.device)
+        with hub.serve_for(profile, store, place.host) as endpoint:
+            models = hub.model_settings(profile, endpoint, store, place.host)
+            return supervise(plan, description, profile, store, models, place, quiet=quiet)
 
 
 def execute(
@@ -124,12 +131,13 @@ def execute(
     profile: Profile,
     store: Path,
     models: ModelSettings,
+    place: Site,
     *,
     quiet: bool,
 ) -> Run:
     """Write a plan into a store, run it, and take what happened into the database."""
     plan.save(run_path(store, plan.run))
-    return supervise(plan, description, profile, store, models, quiet=quiet)
+    return supervise(plan, description, profile, store, models, place, quiet=quiet)
 
 
 def supervise(
@@ -138,6 +146,7 @@ def supervise(
     profile: Profile,
     store: Path,
     models: ModelSettings,
+    place: Site,
     *,
     quiet: bool,
 ) -> Run:
@@ -155,7 +164,7 @@ def supervise(
             models,
             snapshot(description),
             progress,
-            LocalEngine(profile.worker_count, profile.limits),
+            place.engine(),
             history(store, plan.device),
             suite_environment(plan.device) if any(c.kind is CaseKind.PYTEST for c in plan.cases) else {},
         )

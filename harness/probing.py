@@ -13,6 +13,7 @@ from harness.errors import InfrastructureError, UsageError
 from harness.nightly import Run, execute, usable_device
 from harness.planning import model_case, new_run_id
 from harness.profiles import EMBEDDED_HUB, Profile
+from harness.sites import site
 from model_zoo.catalog import CatalogError, lookup
 from results.layout import CACHE_DIR
 from results.plan import make_plan
@@ -40,10 +41,12 @@ def probe(model: str, profile: Profile, store: Path, *, hub_name: str | None, qu
     repo_id, _, revision = model.partition("@")
     if not repo_id or repo_id.startswith("-"):
         raise UsageError(f"{model!r} is not a model id; give org/name or org/name@revision")
-    description = usable_device(profile.device)
     store = store.resolve()
-    place = store / CACHE_DIR / "probe"
-    with _endpoint(repo_id, store, hub_name) as endpoint:
+    own_store = store / CACHE_DIR / "probe"
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(site(profile))
+        description = usable_device(place, profile.device)
+        endpoint = stack.enter_context(_endpoint(repo_id, store, hub_name, place.host))
         try:
             entry = lookup(endpoint, repo_id, revision or None)
         except CatalogError as error:
@@ -51,20 +54,20 @@ def probe(model: str, profile: Profile, store: Path, *, hub_name: str | None, qu
         except OSError as error:
             raise InfrastructureError(f"{endpoint} could not be asked for {model!r}: {error}") from error
         plan = make_plan(
-            run=new_run_id(place, profile.device),
+            run=new_run_id(own_store, profile.device),
             device=profile.device,
             profile="probe",
             cases=[model_case(entry)],
             settings=dataclasses.replace(profile, name="probe").settings(),
         )
-        models = hub.model_settings(profile, endpoint, store)
-        return execute(plan, description, profile, place, models, quiet=quiet)
+        models = hub.model_settings(profile, endpoint, store, place.host)
+        return execute(plan, description, profile, own_store, models, place, quiet=quiet)
 
 
 @contextlib.contextmanager
-def _endpoint(repo_id: str, store: Path, hub_name: str | None) -> Iterator[str]:
+def _endpoint(repo_id: str, store: Path, hub_name: str | None, host: str) -> Iterator[str]:
     name = hub_name or os.environ.get("HF_ENDPOINT")
     if name is None:
         name = EMBEDDED_HUB if (hub.embedded(store) / repo_id).is_dir() else DEFAULT_HUB
-    with hub.serve(name, store) as endpoint:
+    with hub.serve(name, store, host) as endpoint:
         yield endpoint

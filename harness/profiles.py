@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -23,7 +24,12 @@ MODELS = "models"
 OPINFO = "opinfo"
 PYTEST = "pytest"
 SUITES = (MODELS, OPINFO, PYTEST)
+LOCAL = "local"
+RAY = "ray"
+ENGINES = (LOCAL, RAY)
 
+_ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
+_EVENTS_URL = re.compile(r"/.*|(?!memory:)[a-z][a-z0-9+.-]*://.+")
 _AT_LEAST_1 = ("batch", "batch_seconds", "attempts")
 
 
@@ -33,6 +39,9 @@ class Profile:
 
     name: str
     device: str
+    engine: str
+    ray_address: str
+    events_url: str
     hub: str
     models: int
     max_model_bytes: int
@@ -60,12 +69,28 @@ class Profile:
         unknown = sorted(set(self.suites) - set(SUITES))
         if unknown:
             raise UsageError(f"profile {self.name}: unknown suite {unknown[0]!r}; known: {', '.join(SUITES)}")
+        self._check_engine()
         for field in dataclasses.fields(self):
             value, least = getattr(self, field.name), 1 if field.name in _AT_LEAST_1 else 0
             if isinstance(value, int) and value < least:
                 raise UsageError(f"profile {self.name}: {field.name} is at least {least}, not {value}")
         if min(dataclasses.astuple(self.deadlines)) <= 0:
             raise UsageError(f"profile {self.name}: deadlines are seconds above 0")
+
+    def _check_engine(self) -> None:
+        if self.engine not in ENGINES:
+            raise UsageError(
+                f"profile {self.name}: unknown engine {self.engine!r}; known: {', '.join(ENGINES)}"
+            )
+        if self.ray_address and not _ADDRESS.fullmatch(self.ray_address):
+            raise UsageError(
+                f"profile {self.name}: ray_address is HOST:PORT of a cluster's head, not {self.ray_address!r}"
+            )
+        if self.events_url and not _EVENTS_URL.fullmatch(self.events_url):
+            raise UsageError(
+                f"profile {self.name}: events_url is an absolute path or a URL such as s3://bucket/logs "
+                f"that every node reaches, not {self.events_url!r}"
+            )
 
     @property
     def worker_count(self) -> int:

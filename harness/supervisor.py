@@ -102,7 +102,7 @@ class Supervisor:
             try:
                 self._begin(found, left, resumed)
                 state, reason = self._until_done(stop)
-            except Stop as why:
+            except (Stop, HarnessError) as why:
                 state, reason = RunState.INTERRUPTED, str(why)
             except LogWriteError as error:
                 state, reason = RunState.INTERRUPTED, f"{error.strerror}; make room where the store is"

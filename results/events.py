@@ -323,7 +323,24 @@ class EventLog:
         Raises:
             LogWriteError: it could not be written as a whole, and nothing of it was.
         """
-        line = encode(Record(self._seq, time.time(), event)).encode("ascii") + b"\n"
+        self._append(Record(self._seq, time.time(), event))
+
+    def take(self, record: Record) -> bool:
+        """Append a record of the log that this one is a copy of; False if it is here already.
+
+        Raises:
+            EventLogError: the one before it is missing.
+            LogWriteError: as for ``write``.
+        """
+        if record.seq > self._seq:
+            raise EventLogError(f"{self.path}: expected record {self._seq}, found {record.seq}")
+        if record.seq < self._seq:
+            return False
+        self._append(record)
+        return True
+
+    def _append(self, record: Record) -> None:
+        line = encode(record).encode("ascii") + b"\n"
         rest = memoryview(line)
         try:
             while rest:

@@ -62,12 +62,20 @@ class CompileFacts:
 
 
 class Device(Protocol):
-    """A device adapter. It extends what suites see (:class:`suites.device.TestedDevice`)."""
+    """A device adapter. It extends what suites see (:class:`suites.device.TestedDevice`).
+
+    Attributes:
+        cluster_resource: what Ray calls the device; a batch asks for one.
+        visible_variable: environment variable in which Ray says which of a node's devices a batch was
+            given, ``""`` if there is none.
+    """
 
     __test__: ClassVar[bool] = False
 
     name: str
     compile_backend: str
+    cluster_resource: str
+    visible_variable: str
 
     @property
     def compile_options(self) -> Mapping[str, Any]:
@@ -138,6 +146,8 @@ class TorchDevice:
 
     name: str = ""
     compile_backend: str = "inductor"
+    cluster_resource: str = "CPU"
+    visible_variable: str = ""
     compile_options: ClassVar[Mapping[str, Any]] = {}
 
     @classmethod

@@ -11,6 +11,8 @@ class CudaDevice(TorchDevice):
     """The ``cuda`` device; it has no CPU fallback, so a missing operator raises."""
 
     name = "cuda"
+    cluster_resource = "GPU"
+    visible_variable = "CUDA_VISIBLE_DEVICES"
 
     def versions(self) -> Mapping[str, str]:
         """Adds the CUDA or ROCm version torch was built for and the first device's name."""

@@ -38,6 +38,8 @@ class NeuronDevice(TorchDevice):
 
     name = "neuron"
     compile_backend = "neuron"
+    cluster_resource = "neuron_cores"
+    visible_variable = "NEURON_RT_VISIBLE_CORES"
     compile_options: ClassVar[Mapping[str, Any]] = {"dynamic": False}
 
     @classmethod

@@ -31,6 +31,13 @@ def test_overrides_reach_every_field(tmp_path: Path) -> None:
     assert (profile.models, profile.deadlines.test, profile.suites) == (3, 1.5, ("opinfo",))
 
 
+@pytest.mark.parametrize("url", ["", "/mnt/logs", "file:///mnt/logs", "s3://bucket/logs", "gs://b"])
+@pytest.mark.parametrize("address", ["", "10.0.0.1:6379", "head.example.org:6379", "[fd00::1]:6379"])
+def test_a_cluster_and_a_place_for_its_logs_can_be_named(tmp_path: Path, url: str, address: str) -> None:
+    fields = {"engine": "ray", "ray_address": address, "events_url": url}
+    assert load_profile("default", fields, tmp_path).engine == "ray"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -57,6 +64,11 @@ def test_assignments_are_toml_or_text(text: str, expected: tuple[str, object]) -
         ("default", {"deadlines.test": 0}, "seconds above 0"),
         ("default", {"deadlines.test": "soon"}, "soon"),
         ("default", {"expectations": 3}, "list of strings"),
+        ("default", {"engine": "slurm"}, "unknown engine 'slurm'; known: local, ray"),
+        ("default", {"ray_address": "ray://head:10001"}, "HOST:PORT of a cluster's head"),
+        ("default", {"ray_address": "head"}, "HOST:PORT of a cluster's head"),
+        ("default", {"events_url": "logs"}, "absolute path or a URL"),
+        ("default", {"events_url": "memory://logs"}, "that every node reaches"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, name: str, overrides: dict[str, object], words: str) -> None:
