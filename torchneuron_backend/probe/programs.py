@@ -28,6 +28,16 @@ def _sampled(d: torch.dtype, **how: Any) -> torch.Tensor:
     return F.grid_sample(_plane(d), _tensor(d, 2, 3, 3, 2), align_corners=False, **how)
 
 
+def _accumulated(d: torch.dtype, indices: list[torch.Tensor | None]) -> torch.Tensor:
+    """The gradient of a read by indices, as devices other than the CPU compute it."""
+    x = _tensor(d, 4, 4).detach()
+    return torch.ops.aten._index_put_impl_(x, indices, x[tuple(_all(each) for each in indices)], True)
+
+
+def _all(index: torch.Tensor | None) -> Any:
+    return slice(None) if index is None else index
+
+
 def _regular(d: torch.dtype, size: int) -> torch.Tensor:
     """A positive definite matrix, larger than OpInfo's: what lowers by size shows here."""
     half = _tensor(d, size, size).detach()
@@ -109,6 +119,8 @@ PROGRAMS: tuple[Callable[[torch.dtype], Any], ...] = (
     lambda d: _tensor(d, 3, 4).sum(),
     lambda d: _tensor(d, 3, 4).repeat_interleave(2, 0),
     lambda d: _tensor(d, 3, 4)[_tensor(d, 3, 4) > 0],
+    lambda d: _accumulated(d, [torch.tensor([0, 2, 0])]),
+    lambda d: _accumulated(d, [None, torch.tensor([1, 1, 3])]),
     lambda d: torch.searchsorted(_tensor(d, 3, 6).sort(-1)[0], _tensor(d, 3, 4)),
     lambda d: torch.searchsorted(_tensor(d, 6).sort(-1)[0], _tensor(d, 3, 4), right=True),
     *(lambda d, run=run, size=size: run(_tensor(d, *size).detach()) for run in _DRAWING for size in _SIZES),
