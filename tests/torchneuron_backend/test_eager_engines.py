@@ -99,8 +99,16 @@ def test_results_and_their_strides_are_those_of_the_host(call: Callable[[torch.T
 
 def test_the_program_computes_and_not_the_host() -> None:
     x = numbers(64, 64, device="neuron")
-    assert not torch.equal(torch.exp(x), torch.exp(x.cpu()).to("neuron"))  # another exp, by an ulp or two
+    assert not torch.equal(torch.exp(x).cpu(), torch.exp(x.cpu()))  # another exp, by an ulp or two
     assert eager.statistics().compiled + eager.statistics().loaded == 1
+
+
+def test_a_number_for_the_host_is_no_result_of_a_program() -> None:
+    x = numbers(3, 4, device="neuron")
+    assert torch.equal(x, x.clone())
+    assert routes()["aten::equal"] == "fallback"
+    (refused,) = eager.refused()
+    assert "returns a number to the host" in refused.reason
 
 
 def test_non_contiguous_tensors_and_memory_formats() -> None:

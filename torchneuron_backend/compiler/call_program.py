@@ -121,6 +121,10 @@ def find(call: Call, accept: Callable[[torch.dtype | None], bool]) -> Found:
 
 
 def _layout(call: Call, answer: Answer) -> Layout:
+    if any(
+        leaf is not None and not isinstance(leaf, torch.Tensor) for leaf in tree_flatten(answer.returned)[0]
+    ):
+        raise CallRefusedError("it returns a number to the host, and a program returns tensors")
     returned = [answer.returned] if len(call.functional._schema.returns) == 1 else list(answer.returned)
     results, written = returned[: call.results()], tree_flatten(returned[call.results() :])[0]
     targets = call.targets()
