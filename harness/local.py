@@ -85,6 +85,11 @@ class LocalBatch:
         return self.process.pid or 0
 
     @property
+    def taken(self) -> int:
+        """Bytes of its log that were looked at and can be right."""
+        return self._standing.offset
+
+    @property
     def now(self) -> str:
         """The case and stage it is in."""
         stage = self._standing.stage

@@ -132,7 +132,7 @@ def _follow(batch: LocalBatch, outbox: Outbox) -> None:
         wait([batch.process.sentinel], timeout=_LOOK_SECONDS)
         batch.look()
         if time.monotonic() - shipped >= SHIP_SECONDS:
-            outbox.ship()
+            outbox.ship(batch.taken)  # what was not checked yet may be refused
             shipped = time.monotonic()
 
 

@@ -54,15 +54,15 @@ class Outbox:
         self._made = False
         self._failing_since: float | None = None
 
-    def ship(self) -> bool:
-        """Write what is new as one segment; whether nothing is left to write.
+    def ship(self, end: int | None = None) -> bool:
+        """Write what is new, as far as byte ``end``, as one segment; whether nothing is left to write.
 
         A write that failed may have succeeded unseen, so the same bytes are written again before any new.
 
         Raises:
             InfrastructureError: writing has failed for ``PATIENCE`` seconds.
         """
-        self._pending = self._pending or self._new_lines()
+        self._pending = self._pending or self._new_lines(end)
         if not self._pending:
             return True
         try:
@@ -87,11 +87,11 @@ class Outbox:
             if self._failing_since is not None:
                 time.sleep(1)
 
-    def _new_lines(self) -> bytes:
+    def _new_lines(self, end: int | None) -> bytes:
         try:
             with self._log.open("rb") as file:
                 file.seek(self._offset)
-                data = file.read()
+                data = file.read() if end is None else file.read(max(0, end - self._offset))
         except FileNotFoundError:
             return b""
         lines = data[: data.rfind(b"\n") + 1]

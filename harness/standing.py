@@ -45,6 +45,11 @@ class Standing:
         """The stage it is in, or is about to enter, of a case that has begun and not ended."""
         return self.stage or self._next_stage
 
+    @property
+    def offset(self) -> int:
+        """Bytes of the log that were taken in."""
+        return self._tail.offset
+
     def case(self, case_id: str) -> Case:
         """A case of the batch."""
         return self._cases[case_id]

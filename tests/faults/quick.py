@@ -20,7 +20,7 @@ def main() -> int:
     """Run one command of ``harness``."""
     processes.PRELOADED = ()  # type: ignore[assignment]
     local.run_job = jobs.misbehave  # type: ignore[attr-defined]
-    nightly.usable_device = lambda _: CPU
+    nightly.usable_device = lambda *_: CPU
     nightly.suite_environment = planning.suite_environment = lambda _: {}  # type: ignore[attr-defined]
     return cli.main()
 

@@ -20,6 +20,7 @@ from harness import local, nightly
 from harness.job import Job, ModelSettings
 from harness.nightly import Run
 from harness.profiles import Profile, load_profile
+from harness.sites import LocalSite
 from results.events import Entered, Event, WorkerEnded, WorkerStarted, read_log
 from results.layout import run_path
 from results.plan import EVENTS_DIR, PLAN_FILE, Case, Plan, make_plan
@@ -64,7 +65,8 @@ class SmallRun:
         local.run_job = job  # type: ignore[attr-defined]
         self.plan.save(self.folder)
         models = ModelSettings(endpoint="", cache=self.store, max_bytes=0, seed=os.getpid())
-        return nightly.supervise(self.plan, CPU, self.profile, self.store, models, quiet=True)
+        place = LocalSite(self.profile)
+        return nightly.supervise(self.plan, CPU, self.profile, self.store, models, place, quiet=True)
 
     def command(self, *, file_bytes: int = 0) -> subprocess.Popen[str]:
         """``harness resume`` of the run, in a process of its own."""

@@ -43,20 +43,6 @@ def _act(what: str) -> None:
         raise RuntimeError("a worker that raises")
 
 
-def die_between_stages(job: Job, output: Connection) -> None:
-    """Ends after the first stage of its first case, before the next is announced; not the second time."""
-    become_worker(output)
-    with EventLog(job.log) as log:
-        for case in job.cases:
-            for stage in case.stages:
-                log.write(Entered(case=case.id, attempt=job.attempt, stage=stage))
-                log.write(
-                    Ended(case=case.id, attempt=job.attempt, stage=stage, outcome=Outcome.PASSED, seconds=0.0)
-                )
-                if job.attempt == 1:
-                    os._exit(3)
-
-
 def die_at_start(job: Job, output: Connection) -> None:
     """Ends before it has announced anything."""
     become_worker(output)

@@ -138,3 +138,14 @@ def test_what_cannot_be_read_is_no_end_of_the_log(memory: Any) -> None:
     inbox._files = Refusing()
     assert inbox.read() == b""
     assert "not allowed to read /segments/some/000001" in inbox.trouble
+
+
+def test_only_what_was_checked_travels(tmp_path: Path, memory: Any) -> None:
+    (tmp_path / "log").write_text("right\nwrong\n")
+    outbox, inbox = Outbox(memory, "/segments/checked", tmp_path / "log"), Inbox(memory, "/segments/checked")
+    for _ in range(2):
+        outbox.ship(len("right\n"))
+    assert inbox.read() == b"right\n"
+    (tmp_path / "log").write_text("right\n")  # cut, as a log that was refused is
+    outbox.finish()
+    assert inbox.read() == b""

@@ -20,7 +20,7 @@ from harness.schedule import batches
 from harness.supervisor import Supervisor
 from results.events import Ended, Event, RunEnded, WorkerEnded, read_log
 from results.plan import Case, Plan, make_plan
-from results.vocabulary import MODEL_STAGES, CaseKind, Fate, Outcome, RunState
+from results.vocabulary import CaseKind, Fate, Outcome, RunState
 from tests.harness import jobs
 
 Runner = Callable[..., tuple[RunState, list[Event]]]
@@ -106,13 +106,6 @@ def test_dying_after_the_last_case_takes_nothing_back(supervise: Runner) -> None
     assert state is RunState.COMPLETE
     assert set(ends(events).values()) == {Outcome.PASSED}
     assert [(death.fate, death.exit_code) for death in deaths(events)] == [(Fate.DIED_AFTER_SUCCESS, 7)]
-
-
-def test_a_death_between_two_stages_repeats_no_stage_of_its_attempt(supervise: Runner) -> None:
-    state, events = supervise("model::a/b@0", job=jobs.die_between_stages)
-    assert state is RunState.COMPLETE
-    passed = [(event.attempt, event.stage) for event in events if isinstance(event, Ended)]
-    assert passed == [(1, MODEL_STAGES[0]), *((2, stage) for stage in MODEL_STAGES)]
 
 
 def test_deaths_at_start_mean_that_the_device_is_down(supervise: Runner) -> None:
