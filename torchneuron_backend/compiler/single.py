@@ -52,7 +52,7 @@ def tensors_of(returned: Any) -> list[torch.Tensor]:
 @functools.cache
 def functional_form(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
     """The overload that computes the same without writing to an argument; None if there is none in
-    ``aten``. It may return what the other writes after the other's results.
+    ``aten``. It may return what the other writes after the other's results, and lack its defaults.
     """
     namespace, _, name = overload._schema.name.partition("::")
     if namespace != "aten":
@@ -70,8 +70,8 @@ def functional_form(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | 
     return None
 
 
-def _described(argument: Any) -> tuple[str, str, str]:
-    return argument.name, str(argument.type), str(argument.default_value)
+def _described(argument: Any) -> tuple[str, str]:
+    return argument.name, str(argument.type)
 
 
 def _likely_first(packet: Any, overload_name: str) -> list[str]:
