@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from harness.pytest_sessions import JOBS_DIR
 from results.events import Entered, WorkerStarted, read_log
