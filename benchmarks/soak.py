@@ -29,6 +29,9 @@ from results.layout import run_folders, run_path
 from results.plan import EVENTS_DIR, load_plan
 from results.vocabulary import Outcome
 
+_WHILE_LOADING = 0.2
+"""Share of the kills that are carried out while the night has no worker: it loads torch, or ends."""
+
 
 class Soak:
     """One night, killed and resumed.
@@ -95,9 +98,9 @@ class Soak:
         )
 
     def _kill_one(self) -> None:
-        """One process of the run at random, each kind as likely as any other."""
+        """One process of the run at random, each kind as likely as any other; less often while none works."""
         kinds = self._processes()
-        if not kinds:
+        if not kinds or ("worker" not in kinds and self._random.random() > _WHILE_LOADING):
             return
         kind = self._random.choice(sorted(kinds))
         victim = self._random.choice(kinds[kind])

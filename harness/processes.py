@@ -58,9 +58,12 @@ def call(function: Callable[..., T], *args: Any, timeout: float = 300) -> T:
         ChildError: the process raised anything else, died, or took longer than ``timeout`` seconds.
     """
     receiver, sender = context().Pipe(duplex=False)
-    process = context().Process(target=_answer, args=(sender, function, args), daemon=True)
-    with _without_main():
-        process.start()
+    try:
+        process = start(_answer, sender, function, args)
+    except (EOFError, ConnectionError) as error:
+        raise ChildError(
+            f"the fork server died when {function.__qualname__} was to run; try again"
+        ) from error
     sender.close()
     try:
         if not receiver.poll(timeout):
@@ -84,12 +87,13 @@ def _answer(sender: Connection, function: Callable[..., Any], args: tuple[Any, .
     die_with_parent()
     _let_go_of_server()
     try:
-        sender.send((False, function(*args)))
+        answer: tuple[bool, Any] = False, function(*args)
     except HarnessError as error:
-        sender.send((True, error))
-    except BaseException:
-        sender.send((True, traceback.format_exc(limit=-6)))
-        raise
+        answer = True, error
+    except BaseException:  # noqa: BLE001 - it is raised again where the answer is read
+        answer = True, traceback.format_exc(limit=-6)
+    with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
+        sender.send(answer)
 
 
 def start(function: Callable[..., None], *args: Any) -> ForkServerProcess:

@@ -7,14 +7,16 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
-import pandas as pd
 
 from results import schema
 from results.layout import StoreError, database_path, default_store
 from results.views import VIEWS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Store", "StoreError", "open_store"]
 

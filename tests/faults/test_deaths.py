@@ -89,6 +89,17 @@ def test_the_death_of_the_fork_server_is_no_fault_of_a_case(make_run: MakeRun) -
     account_for(run, {}, [(Fate.LOST, "takes_a_while")] * workers.count(Fate.LOST))
 
 
+def test_a_fork_server_that_dies_before_the_run_begins_is_one_sentence(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object) -> None:
+        raise EOFError("unexpected EOF")
+
+    monkeypatch.setattr(processes.context().Process, "start", lose)
+    with pytest.raises(processes.ChildError, match="the fork server died when getpid was to run; try again"):
+        processes.call(os.getpid)
+
+
 def test_deaths_at_start_mean_that_the_device_is_down_and_afterwards_the_run_goes_on(
     make_run: MakeRun,
 ) -> None:
