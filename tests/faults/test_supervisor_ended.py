@@ -76,8 +76,8 @@ def test_a_signal_stops_a_run_in_good_order_and_it_can_be_resumed(
     code, output = finish(process)
     assert code == 3, output
     how = "interrupted from the keyboard" if number == signal.SIGINT else f"stopped by {number.name}"
-    assert f"run {RUN} ended early: {how}; go on with `" in output
-    assert f"resume {RUN}`" in output
+    assert f"it ended interrupted: {how}; go on with `" in output
+    assert f"resume {RUN} --store " in output
     assert "Traceback" not in output
     assert not alive(worker)
     account_for(

@@ -30,7 +30,9 @@ def others_are_unharmed(store: Path, victim: str) -> None:
 
 
 def test_a_worker_killed_from_outside_leaves_its_case_crashed(tmp_path: Path, hub: str) -> None:
-    night = Night(tmp_path, hub, "--test-filter", FEW_TESTS, faults=f"{CONVOLUTION}:hang")
+    night = Night(
+        tmp_path, hub, "--test-filter", FEW_TESTS, "--set", "attempts=1", faults=f"{CONVOLUTION}:hang"
+    )
     entered, pid = night.until_entered(
         lambda event: event.case.startswith("model::mirror/tiny-resnet") and event.stage == "forward"
     )
@@ -48,6 +50,8 @@ def test_a_model_that_hangs_is_ended_at_its_deadline(tmp_path: Path, hub: str) -
         hub,
         "--test-filter",
         FEW_TESTS,
+        "--set",
+        "attempts=1",
         "--set",
         "deadlines.forward=20",
         faults=f"{CONVOLUTION}:hang",

@@ -26,7 +26,7 @@ added = 2026-11-01
 def two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     tests = [Case(id=f"opinfo::f::c::{name}", kind=CaseKind.OPINFO) for name in ("a", "b")]
     monkeypatch.setattr(planning, "_models", lambda profile, endpoint: [])
-    monkeypatch.setattr(planning, "_tests", lambda profile: tests)
+    monkeypatch.setattr(planning, "_opinfo", lambda profile: tests)
 
 
 def plan(folder: Path, entry: str, **fields: object) -> tuple[dict[str, Expectation], list[str]]:
