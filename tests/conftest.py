@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from hypothesis import settings
 from model_zoo.builder import build_mirror
 from model_zoo.mirror import MirrorServer
 from tests.harness.night import MODELS
+
+# A shell's background jobs ignore Ctrl-C, and their children would too, which tests press it for.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A deadline would make a test of a busy machine out of a test of a property.
 settings.register_profile("harness", deadline=None)

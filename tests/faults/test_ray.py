@@ -182,6 +182,7 @@ def test_limits_hold_on_the_node_and_fates_are_told_apart(
 
 def test_stopping_ends_the_process_on_the_node(cluster: Cluster, tmp_path: Path) -> None:
     night = Night(cluster, tmp_path, ray_nodes.slow, *(f"passes[{i:02}]" for i in range(30)))
+    (tmp_path / ray_nodes.HOLD).touch()  # in the third case, however long we take to look
     batch = night.start()
     while not batch.now:
         batch.look()

@@ -5,8 +5,11 @@ written.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
@@ -202,20 +205,34 @@ def test_calls_are_kept_by_the_conditions_that_hold_of_them() -> None:
     assert [held(call.args, call.kwargs)[0] == "integer_indices" for call in kept].count(False) == 1
 
 
-def test_an_operator_may_be_native_on_a_condition() -> None:
+def _outcomes_of_indexing() -> list[Outcome]:
     x, rows, mask = torch.arange(6.0), torch.tensor([2, 0]), torch.tensor([True, False] * 3)
     by_rows, by_mask = (Call(aten.index.Tensor, (x, [index]), {}) for index in (rows, mask))
-    outcome = measure([by_mask, by_rows])
-    assert (outcome.status, outcome.when) == (NATIVE, "integer_indices")
-    assert "data_dependent_shape" in outcome.detail
-    assert measure([by_rows]) == Outcome(NATIVE)
-    assert measure([by_mask]).status == "data_dependent_shape"
+    return [measure([by_mask, by_rows]), measure([by_rows]), measure([by_mask])]
 
 
-def test_a_bool_for_python_is_computed_as_a_tensor() -> None:
+def _outcome_of_a_bool() -> Outcome:
     ones = torch.ones(3)
-    calls = [Call(aten.equal.default, each, {}) for each in ((ones, ones), (ones, 2 * ones))]
-    assert measure(calls) == Outcome(NATIVE)
+    return measure([Call(aten.equal.default, each, {}) for each in ((ones, ones), (ones, 2 * ones))])
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Iterator[ProcessPoolExecutor]:
+    """A process that has compiled nothing: one that has cannot fork children that compile."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def test_an_operator_may_be_native_on_a_condition(fresh: ProcessPoolExecutor) -> None:
+    both, by_rows, by_mask = fresh.submit(_outcomes_of_indexing).result()
+    assert (both.status, both.when) == (NATIVE, "integer_indices")
+    assert "data_dependent_shape" in both.detail
+    assert by_rows == Outcome(NATIVE)
+    assert by_mask.status == "data_dependent_shape"
+
+
+def test_a_bool_for_python_is_computed_as_a_tensor(fresh: ProcessPoolExecutor) -> None:
+    assert fresh.submit(_outcome_of_a_bool).result() == Outcome(NATIVE)
 
 
 def test_operators_that_only_read_are_not_collected() -> None:
