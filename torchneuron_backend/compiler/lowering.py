@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from . import isolate
+from .constants import fold_constants
 from .decompositions import decomposition_table
 from .errors import LoweringError
 from .graph import operator_name
@@ -181,6 +182,7 @@ def _simplify(module: GraphModule) -> None:
             module.graph.erase_node(node)
         elif node.op == "call_function" and "assert" in str(node.target) and not node.users:
             module.graph.erase_node(node)
+    fold_constants(module)
     _repeat_constants(module)
     module.graph.eliminate_dead_code()
     module.recompile()

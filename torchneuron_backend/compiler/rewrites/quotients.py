@@ -9,52 +9,28 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from .registry import aten, rewrites
 
 
-class _Divisor:
-    """What is divided by. Of a number, Python says whether it is negative, zero or infinite: such a
-    comparison left to Torch-MLIR is folded, and its fold of a constant to a bool is now and then wrong.
-    """
-
-    negative: Any
-    zero: Any
-    infinite: Any
-
-    def __init__(self, given: Any, dtype: torch.dtype) -> None:
-        if isinstance(given, torch.Tensor):
-            self.value = given.to(dtype)
-            self.negative, self.zero, self.infinite = (
-                self.value < 0, self.value == 0, torch.isinf(self.value)
-            )  # fmt: skip
-            return
-        with _disable_current_modes():  # rounded to the dtype, as the CPU reads it
-            number = float(torch.tensor(given, dtype=dtype))
-        self.value = torch.full((), number, dtype=dtype)
-        self.negative, self.zero, self.infinite = number < 0, number == 0, math.isinf(number)
-
-
-def _as_floats(x: torch.Tensor, y: Any) -> tuple[torch.Tensor, _Divisor] | None:
-    """Both in the float dtype that they have in common; None where that is no float."""
+def _as_floats(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Both as tensors of the float dtype that they have in common; None where that is no float."""
     dtype = torch.result_type(x, y)
-    return (x.to(dtype), _Divisor(y, dtype)) if dtype.is_floating_point else None
+    if not dtype.is_floating_point:
+        return None
+    tensors = [
+        side if isinstance(side, torch.Tensor) else torch.full((), side, dtype=dtype) for side in (x, y)
+    ]
+    return tensors[0].to(dtype), tensors[1].to(dtype)
 
 
-def _where(condition: Any, yes: torch.Tensor, no: torch.Tensor) -> torch.Tensor:
-    if isinstance(condition, bool):
-        return yes if condition else no
-    return torch.where(condition, yes, no)
-
-
-def _rest(x: torch.Tensor, by: _Divisor) -> torch.Tensor:
+def _rest(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The remainder with the sign of ``x``."""
-    size = by.value.to(x.dtype).abs()
+    size = y.abs()
     rest = x.abs() - torch.floor(x.abs() / size) * size
     rest = torch.where(rest < 0, rest + size, rest)
     rest = torch.where(rest >= size, rest - size, rest)
-    rest = _where(by.infinite, torch.where(torch.isfinite(x), x.abs(), rest), rest)
+    rest = torch.where(torch.isinf(y) & torch.isfinite(x), x.abs(), rest)
     return torch.where(x < 0, -rest, rest)
 
 
@@ -62,7 +38,10 @@ def _rest(x: torch.Tensor, by: _Divisor) -> torch.Tensor:
 def _fmod(x: torch.Tensor, y: Any) -> Any:
     floats = _as_floats(x, y)
     if floats is None:
-        return NotImplemented if isinstance(y, torch.Tensor) else torch.fmod(x, torch.full_like(x, y))
+        if isinstance(y, torch.Tensor):
+            return NotImplemented
+        dtype = torch.result_type(x, y)
+        return torch.fmod(x.to(dtype), torch.full_like(x, y, dtype=dtype))
     return _rest(*floats)
 
 
@@ -72,21 +51,19 @@ def _div(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> Any:
     # The CPU cuts a quotient of two-byte floats that has been rounded, and so do they here.
     if floats is None or rounding_mode is None or (rounding_mode == "trunc" and floats[0].itemsize == 2):
         return NotImplemented
-    return _whole(floats[0].float(), floats[1], rounding_mode).to(floats[0].dtype)
+    return _whole(floats[0].float(), floats[1].float(), rounding_mode).to(floats[0].dtype)
 
 
-def _whole(x: torch.Tensor, by: _Divisor, rounding_mode: str) -> torch.Tensor:
-    y, rest = by.value.float(), _rest(x, by)
+def _whole(x: torch.Tensor, y: torch.Tensor, rounding_mode: str) -> torch.Tensor:
+    rest = _rest(x, y)
     # A whole number up to its last place, wherever the division itself is.
     whole = torch.round((x - rest) / y)
     if rounding_mode == "floor":
-        differ = _where(by.negative, ~(rest < 0), rest < 0)
-        whole = torch.where((rest != 0) & differ, whole - 1, whole)
+        whole = torch.where((rest != 0) & ((rest < 0) != (y < 0)), whole - 1, whole)
     whole = torch.where(whole == 0, torch.copysign(torch.zeros_like(whole), x / y), whole)
     # An infinity has no floor on the CPU, but it can be cut.
-    if rounding_mode != "floor":
-        whole = torch.where(torch.isfinite(rest), whole, x / y)
-    return _where(by.zero, x / y, whole)
+    as_it_is = (y == 0) if rounding_mode == "floor" else (y == 0) | ~torch.isfinite(rest)
+    return torch.where(as_it_is, x / y, whole)
 
 
 @rewrites(aten.floor_divide.default, aten.floor_divide.Scalar)
