@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from results.events import Ended, Entered, EventLog, LogWriteError
+from results.events import CANNOT_LOG_EXIT, Ended, Entered, EventLog, LogWriteError
 from results.vocabulary import Outcome, Stage
 from suites.lifeline import die_with_parent
 from suites.recording.names import Naming
 from suites.recording.outcome import TestRecord, collection_ended, ended_without_running
 from suites.recording.runner import Runner
-
-CANNOT_LOG_EXIT = 74
-"""Exit code of a session that could not write its log (``EX_IOERR`` of sysexits.h)."""
 
 
 class Supervised(Runner):
