@@ -118,20 +118,12 @@ def measurements(found: data.Rows) -> None:
 def ops(run: str, case: str) -> None:
     """The operators of a case by kernel and dtype, with those that fell back first."""
     st.subheader("Operators")
-    sql = (
+    table.show(
         "SELECT called, executed, dtype, list(DISTINCT stage ORDER BY stage) AS stages, "
         "sum(device_calls)::BIGINT AS device_calls, sum(fallback_calls)::BIGINT AS fallback_calls, "
         "sum(device_ns) / 1e6 AS device_ms, sum(fallback_ns) / 1e6 AS fallback_ms, "
         "sum(bytes_moved)::BIGINT AS bytes_moved, role "
-        "FROM v_op_calls WHERE run = ? AND case_id = ? GROUP BY called, executed, dtype, role"
-    )
-    if not data.number(f"SELECT count(*) FROM ({sql})", run, case):
-        notices.nothing(
-            "operator call of this case was recorded", narrowed=False, todo="None of its stages got so far."
-        )
-        return
-    table.show(
-        sql,
+        "FROM v_op_calls WHERE run = ? AND case_id = ? GROUP BY called, executed, dtype, role",
         [run, case],
         order="fallback_calls DESC, role <> 'compute', device_calls DESC, called, executed, dtype",
         shown={
@@ -148,6 +140,9 @@ def ops(run: str, case: str) -> None:
         },
         name="case_operators",
         what="kernel",
+        empty=lambda: notices.nothing(
+            "operator call of this case was recorded", narrowed=False, todo="None of its stages got so far."
+        ),
     )
 
 

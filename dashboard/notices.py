@@ -38,6 +38,11 @@ def nothing(what: str, *, narrowed: bool, todo: str) -> None:
         st.info(f"No {what} in this run. {todo}", icon=":material/info:")
 
 
+def all_well(said: str) -> None:
+    """A table of what went wrong would be empty."""
+    st.info(said, icon=":material/check_circle:")
+
+
 def completeness(run: str) -> None:
     """Say in one quiet line that a run is whole, or loudly that it is not."""
     state = data.row(

@@ -25,6 +25,7 @@ def show(
     hint: str = "",
     limit: int | None = None,
     height: int | str = "auto",
+    empty: Callable[[], object] | None = None,
 ) -> None:
     """Show a query's rows, a page at a time.
 
@@ -36,8 +37,12 @@ def show(
         opens: called with the row that a reader clicks.
         hint: says what a click does, where that is not to open what the row is.
         limit: show only the first so many, without paging (a "top" list).
+        empty: says in place of the table that the query has no rows.
     """
     total = data.number(f"SELECT count(*) FROM ({sql})", *params)
+    if empty is not None and not total:
+        empty()
+        return
     page_rows = limit or PAGE_ROWS
     foot = st.container()  # filled last but needed first: the page number decides which rows are read
     pages = 1 if limit else -(-total // page_rows)

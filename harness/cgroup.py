@@ -28,11 +28,15 @@ class WorkerGroup:
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
         folder.mkdir()
-        (folder / "memory.max").write_text(str(limit))
-        with contextlib.suppress(OSError):  # there only where swap is accounted for
-            (folder / "memory.swap.max").write_text("0")
-        # What goes over the limit dies as a whole: half a worker has no result.
-        (folder / "memory.oom.group").write_text("1")
+        try:
+            (folder / "memory.max").write_text(str(limit))
+            with contextlib.suppress(OSError):  # there only where swap is accounted for
+                (folder / "memory.swap.max").write_text("0")
+            # What goes over the limit dies as a whole: half a worker has no result.
+            (folder / "memory.oom.group").write_text("1")
+        except OSError:
+            self.close()
+            raise
 
     def take(self, pid: int) -> None:
         """Move a process into the group; what it starts from now on is in it too."""

@@ -172,7 +172,8 @@ def report(options: argparse.Namespace) -> int:
     from results.store import open_store
 
     with open_store(options.store) as store:
-        run, judgement = store.resolve_run(options.run), judge(store, options.run)
+        run = store.resolve_run(options.run)
+        judgement = judge(store, run)
     _print_report(options.store, run, options.format)
     return _pass_judgement(run, judgement, options) if options.gate else ExitCode.OK
 
@@ -191,7 +192,7 @@ def gaps(options: argparse.Namespace) -> int:
 
 def ingest(options: argparse.Namespace) -> int:
     """Take run folders into the store, or make its database anew."""
-    from results.ingest import ContradictionError, IngestError, PlanMismatchError, rebuild
+    from results.ingest import ContradictionError, IngestError, rebuild
     from results.ingest import ingest as ingest_run
 
     if not options.folders and not options.rebuild:
@@ -199,7 +200,7 @@ def ingest(options: argparse.Namespace) -> int:
     try:
         reports = rebuild(options.store) if options.rebuild else []
         reports += [ingest_run(options.store, folder, wait=_WRITER_SECONDS) for folder in options.folders]
-    except (ContradictionError, IngestError, PlanMismatchError) as error:
+    except (ContradictionError, IngestError) as error:
         raise UsageError(str(error)) from error
     for done in reports:
         print(

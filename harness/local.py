@@ -18,7 +18,7 @@ from harness.limits import Excess, Limits, passed_deadline, passed_silence, pass
 from harness.oom import OomWatch
 from harness.output import Output
 from harness.standing import Standing
-from results.events import Ended, Entered, Record
+from results.events import CANNOT_LOG_EXIT, Ended, Entered, Record
 from results.plan import OUTPUT_DIR
 from results.vocabulary import CaseKind, Fate, Outcome
 
@@ -36,7 +36,12 @@ class LocalEngine:
     def start(self, job: Job) -> Batch:
         """Start a job in a fresh process of the fork server."""
         group = self._groups.worker(job.worker, self._limits.memory) if self._groups else None
-        return LocalBatch(job, self._limits, group)
+        try:
+            return LocalBatch(job, self._limits, group)
+        except BaseException:
+            if group is not None:
+                group.close()
+            raise
 
     def wait(self, batches: Sequence[Batch], seconds: float) -> None:
         """Return when a process has ended, or after ``seconds``."""
@@ -70,8 +75,8 @@ class LocalBatch:
         self._excess: Excess | None = None
         self._oom = OomWatch()
         reader, writer = processes.context().Pipe(duplex=False)
-        self.process = _start(job, writer)
-        writer.close()
+        with writer:
+            self.process = _start(job, writer)
         self._server = processes.server_pid()
         if group is not None:
             with contextlib.suppress(OSError):  # it is gone already
@@ -187,7 +192,7 @@ class LocalBatch:
             return Fate.LOG_REFUSED
         if not self._standing.unfinished:
             return Fate.FINISHED if code in self._good_codes else Fate.DIED_AFTER_SUCCESS
-        if code == processes.DISK_FULL_EXIT:
+        if code == CANNOT_LOG_EXIT:
             return Fate.DISK_FULL
         if code == processes.UNKNOWN_EXIT and not process_tree.is_alive(self._server):
             return Fate.LOST

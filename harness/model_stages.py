@@ -231,8 +231,7 @@ class ModelRun:
         except Exception as error:
             raise ReferenceFailedError(f"the CPU reference failed: {error}") from error
         (first, gradients), (second, gradients_again) = runs
-        steady = all(_identical(one, two) for (_, one), (_, two) in zip(first, second, strict=True))
-        steady = steady and all(_identical(gradients[k], gradients_again[k]) for k in gradients)
+        steady = _agree(dict(first), dict(second)) and _agree(gradients, gradients_again)
         return first, gradients, steady
 
     def _call(self, model: Callable[..., Any], inputs: ModelInputs) -> Any:
@@ -295,6 +294,11 @@ def _take_gradients(model: nn.Module) -> Gradients:
 def _gradient_share(model: nn.Module, gradients: Gradients) -> float:
     total = sum(p.numel() for p in model.parameters())
     return sum(tensor.numel() for tensor in gradients.values()) / total if total else 0.0
+
+
+def _agree(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
+    """Whether two runs gave tensors of the same names with the same values."""
+    return first.keys() == second.keys() and all(_identical(first[name], second[name]) for name in first)
 
 
 def _identical(one: Tensor, two: Tensor) -> bool:

@@ -63,6 +63,27 @@ class Run:
         return self.judgement.code
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setup:
+    """What a plan is run with.
+
+    Attributes:
+        description: of the device, where it is to be used.
+        profile: how batches are made and limited.
+        store: folder of the store that takes the run.
+        models: what workers need to fetch models.
+        place: where batches run.
+        quiet: show no progress line.
+    """
+
+    description: Description
+    profile: Profile
+    store: Path
+    models: ModelSettings
+    place: Site
+    quiet: bool = True
+
+
 def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool = True) -> Run:
     """Run a profile into a store: plan first, then every case, then the database.
 
@@ -84,7 +105,7 @@ def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool
             planned, count = len(plan.cases), description.count
             say(f"run {plan.run}: {planned} cases planned on {count} {profile.device} devices")
             models = hub.model_settings(profile, endpoint, store, place.host)
-            return execute(plan, description, profile, store, models, place, quiet=quiet)
+            return execute(plan, Setup(description, profile, store, models, place, quiet))
 
 
 def usable_device(place: Site, name: str) -> Description:
@@ -122,49 +143,31 @@ def resume(
         description = usable_device(place, plan.device)
         with hub.serve_for(profile, store, place.host) as endpoint:
             models = hub.model_settings(profile, endpoint, store, place.host)
-            return supervise(plan, description, profile, store, models, place, quiet=quiet)
+            return supervise(plan, Setup(description, profile, store, models, place, quiet))
 
 
-def execute(
-    plan: Plan,
-    description: Description,
-    profile: Profile,
-    store: Path,
-    models: ModelSettings,
-    place: Site,
-    *,
-    quiet: bool,
-) -> Run:
+def execute(plan: Plan, setup: Setup) -> Run:
     """Write a plan into a store, run it, and take what happened into the database."""
-    plan.save(run_path(store, plan.run))
-    return supervise(plan, description, profile, store, models, place, quiet=quiet)
+    plan.save(run_path(setup.store, plan.run))
+    return supervise(plan, setup)
 
 
-def supervise(
-    plan: Plan,
-    description: Description,
-    profile: Profile,
-    store: Path,
-    models: ModelSettings,
-    place: Site,
-    *,
-    quiet: bool,
-) -> Run:
+def supervise(plan: Plan, setup: Setup) -> Run:
     """Run what a plan in a store still lacks, and take what happened into the database.
 
     Raises:
         UsageError: another process supervises the run, or its logs are damaged.
     """
-    folder = run_path(store, plan.run)
-    with sole_supervisor(folder), Progress(plan.cases, quiet=quiet) as progress:
+    store, folder = setup.store, run_path(setup.store, plan.run)
+    with sole_supervisor(folder), Progress(plan.cases, quiet=setup.quiet) as progress:
         supervisor = Supervisor(
             plan,
             folder,
-            profile,
-            models,
-            snapshot(description),
+            setup.profile,
+            setup.models,
+            snapshot(setup.description),
             progress,
-            place.engine(),
+            setup.place.engine(),
             history(store, plan.device),
             suite_environment(plan.device) if any(c.kind is CaseKind.PYTEST for c in plan.cases) else {},
         )

@@ -44,6 +44,7 @@ class Output:
         self._tail_size = 0
         self._between = self._dropped = 0
         self._rest: gzip.GzipFile | None = None
+        self._closed = False
         self.last_heard = time.monotonic()
         self._thread = threading.Thread(target=self._read, name=f"output of {path.stem}", daemon=True)
         self._thread.start()
@@ -55,9 +56,15 @@ class Output:
         return printable(data.decode("utf-8", "replace")).strip()
 
     def close(self) -> None:
-        """Wait for the end of the pipe and write the text file; call it once no writer is left."""
+        """Wait for the end of the pipe and write the text file; call it once no writer is left.
+
+        What a writer prints that is there all the same is read, so that it need not wait, and dropped.
+        """
         self._thread.join(_JOIN_SECONDS)
         with self._lock, contextlib.suppress(OSError):
+            if self._closed:
+                return
+            self._closed = True
             if self._rest is not None:
                 self._rest.close()
             if not self._head:
@@ -86,7 +93,8 @@ class Output:
                     return
                 self.last_heard = time.monotonic()
                 with self._lock:
-                    self._take(data)
+                    if not self._closed:
+                        self._take(data)
 
     def _take(self, data: bytes) -> None:
         room = HEAD_BYTES - len(self._head)

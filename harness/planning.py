@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from fnmatch import fnmatchcase
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def plan_run(profile: Profile, run: str, endpoint: str, say: Callable[[str], Non
             f"test_filter is {profile.test_filter!r}, suites are {list(profile.suites)}"
         )
     try:
-        declaration = declare(cases, load_expectations(_expectation_files(profile)), profile.device)
+        entries = load_expectations(_expectation_files(profile))
+        declaration = declare(cases, entries, profile.device, version("torch"))
         plan = make_plan(
             run=run,
             device=profile.device,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness import hub
 from harness.errors import InfrastructureError, UsageError
-from harness.nightly import Run, execute, usable_device
+from harness.nightly import Run, Setup, execute, usable_device
 from harness.planning import model_case, new_run_id
 from harness.profiles import EMBEDDED_HUB, Profile
 from harness.sites import site
@@ -61,7 +61,7 @@ def probe(model: str, profile: Profile, store: Path, *, hub_name: str | None, qu
             settings=dataclasses.replace(profile, name="probe").settings(),
         )
         models = hub.model_settings(profile, endpoint, store, place.host)
-        return execute(plan, description, profile, own_store, models, place, quiet=quiet)
+        return execute(plan, Setup(description, profile, own_store, models, place, quiet))
 
 
 @contextlib.contextmanager

@@ -26,9 +26,6 @@ from suites.lifeline import die_with_parent
 
 PRELOADED = ("harness.preload",)
 
-DISK_FULL_EXIT = 74
-"""Exit code of a worker that could not write its log (``EX_IOERR`` of sysexits.h)."""
-
 UNKNOWN_EXIT = 255
 """What multiprocessing reports when the fork server died and took the worker's exit status with it."""
 

@@ -62,16 +62,21 @@ def collect(paths: Sequence[str], session: Session) -> list[Case]:
 
     Raises:
         UsageError: a path does not exist, or pytest refuses the paths.
-        InfrastructureError: pytest does not come to an end.
+        InfrastructureError: pytest does not come to an end, or dies where there is no test file to blame.
     """
     missing = [path for path in paths if not (session.root / path.partition("::")[0]).exists()]
     if missing:
         raise UsageError(f"pytest_paths: {session.root / missing[0]} does not exist")
     try:
         return _collected(paths, session)
-    except _DiedError:
+    except _DiedError as died:
         files = sorted({file for path in paths for file in _files(path, session.root)})
-        if [*paths] == files:
+        if not files:
+            raise InfrastructureError(
+                f"pytest died ({died}) while it collected {', '.join(paths)}, "
+                "where no file is named test_*.py or *_test.py"
+            ) from None
+        if [*paths] == files[:1]:
             (file,) = files
             return [
                 _case({"id": _naming(session).collection(file), "nodeid": file, "collection": True}, session)

@@ -13,8 +13,8 @@ import torch
 from harness import devices
 from harness.job import Job
 from harness.model_stages import run_stages
-from harness.processes import DISK_FULL_EXIT, become_worker
-from results.events import Ended, Entered, EventLog, LogWriteError, OpsRecorded
+from harness.processes import become_worker
+from results.events import CANNOT_LOG_EXIT, Ended, Entered, EventLog, LogWriteError, OpsRecorded
 from results.plan import Case
 from results.vocabulary import CaseKind, Outcome, Stage
 from suites.result import CaseResult, qualified_name, shortened_traceback
@@ -34,7 +34,7 @@ def work(job: Job, output: Connection) -> None:
                 _run_case(case, job, device, log)
     except LogWriteError as error:
         print(error, file=sys.stderr)
-        sys.exit(DISK_FULL_EXIT)
+        sys.exit(CANNOT_LOG_EXIT)
 
 
 def _run_case(case: Case, job: Job, device: devices.Device, log: EventLog) -> None:

@@ -34,6 +34,10 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 """Numbers of operating system errors after which nothing can be written for now."""
 
 
+CANNOT_LOG_EXIT = 74
+"""Exit code of a process that could not write its log (``EX_IOERR`` of sysexits.h)."""
+
+
 class EventLogError(ValueError):
     """A log that cannot be read as one; says the file, the line and what is wrong."""
 

@@ -121,10 +121,11 @@ def load_expectations(paths: Iterable[Path]) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def declare(
-    cases: Sequence[Case], expectations: Sequence[Entry], device: str, torch: str = ""
-) -> Declaration:
+def declare(cases: Sequence[Case], expectations: Sequence[Entry], device: str, torch: str) -> Declaration:
     """Give each case what was declared of it; an exact id goes before a glob.
+
+    Args:
+        device, torch: type and version that the entries' conditions are about.
 
     Raises:
         ExpectationError: two entries of one kind match a case.

@@ -44,9 +44,9 @@ def writing(store: Path, *, fresh: bool = False, wait: float = 0) -> Iterator[du
         private = store / _PRIVATE
         _remove(private)  # a writer that died left it
         public = database_path(store)
-        if public.exists() and not fresh:
-            shutil.copyfile(public, private)
         try:
+            if public.exists() and not fresh:
+                shutil.copyfile(public, private)
             connection = _open(private, public)
             with contextlib.closing(connection):
                 yield connection

@@ -34,10 +34,7 @@ def page() -> None:
         f"FROM v_models WHERE {where.sql}"
     )
     _summary(where)
-    if not data.number(f"SELECT count(*) FROM ({sql})", *where.params):
-        todo = "Add some to the profile and run `harness nightly`."
-        notices.nothing("model", narrowed=where.narrowed, todo=todo)
-        return
+    todo = "Add some to the profile and run `harness nightly`."
     table.show(
         sql,
         where.params,
@@ -58,6 +55,7 @@ def page() -> None:
         what="model",
         opens=shell.open_model,
         height="content" if data.number(f"SELECT count(*) FROM ({sql})", *where.params) <= 22 else 800,
+        empty=lambda: notices.nothing("model", narrowed=where.narrowed, todo=todo),
     )
 
 

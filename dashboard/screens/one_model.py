@@ -68,16 +68,10 @@ def _facts(model: dict[str, Any]) -> None:
 
 def _history(model: str) -> None:
     st.subheader("Over the runs")
-    sql = (
+    table.show(
         'SELECT m.run, r.started, m."fetch", m.load, m.forward, m.backward, m.compile, m.device_share, '
         "m.fallback_calls, m.seconds, m.revision, m.message FROM v_models m JOIN v_runs r USING (run) "
-        "WHERE m.model_id = ?"
-    )
-    if not data.number(f"SELECT count(*) FROM ({sql})", model):
-        st.info("No run in this store planned it.", icon=":material/info:")
-        return
-    table.show(
-        sql,
+        "WHERE m.model_id = ?",
         [model],
         order="started DESC NULLS LAST, run, revision",
         shown={
@@ -91,6 +85,7 @@ def _history(model: str) -> None:
         name="model_history",
         what="run",
         limit=_RUNS,
+        empty=lambda: st.info("No run in this store planned it.", icon=":material/info:"),
     )
 
 

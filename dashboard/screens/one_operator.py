@@ -86,15 +86,9 @@ def _calls(*, models: bool) -> str:
 
 def _models(run: str, op: str) -> None:
     st.subheader("Models that call it")
-    sql = (
-        "SELECT m.model_id, m.task, m.architecture, m.downloads, c.* FROM v_models m "
-        f"JOIN ({_calls(models=True)}) c USING (case_id) WHERE m.run = ?"
-    )
-    if not data.number(f"SELECT count(*) FROM ({sql})", run, op, run):
-        notices.nothing("model that calls it", narrowed=False, todo="Only tests do.")
-        return
     table.show(
-        sql,
+        "SELECT m.model_id, m.task, m.architecture, m.downloads, c.* FROM v_models m "
+        f"JOIN ({_calls(models=True)}) c USING (case_id) WHERE m.run = ?",
         [run, op, run],
         order="fallback_calls DESC, downloads DESC NULLS LAST, model_id, case_id",
         shown={
@@ -110,20 +104,15 @@ def _models(run: str, op: str) -> None:
         name="operator_models",
         what="model",
         opens=shell.open_model,
+        empty=lambda: notices.nothing("model that calls it", narrowed=False, todo="Only tests do."),
     )
 
 
 def _tests(run: str, op: str) -> None:
     st.subheader("Tests that call it")
-    sql = (
-        "SELECT t.suite, t.outcome, t.verdict, t.message, c.* FROM v_cases t "
-        f"JOIN ({_calls(models=False)}) c USING (case_id) WHERE t.run = ?"
-    )
-    if not data.number(f"SELECT count(*) FROM ({sql})", run, op, run):
-        notices.nothing("test that calls it", narrowed=False, todo="Only models do.")
-        return
     table.show(
-        sql,
+        "SELECT t.suite, t.outcome, t.verdict, t.message, c.* FROM v_cases t "
+        f"JOIN ({_calls(models=False)}) c USING (case_id) WHERE t.run = ?",
         [run, op, run],
         order="fallback_calls DESC, case_id",
         shown={
@@ -137,6 +126,7 @@ def _tests(run: str, op: str) -> None:
         name="operator_tests",
         what="test",
         opens=shell.open_case,
+        empty=lambda: notices.nothing("test that calls it", narrowed=False, todo="Only models do."),
     )
 
 

@@ -62,12 +62,13 @@ def _gaps(run: str) -> None:
         "SELECT rank, op, models, downloads, tests, fallback_calls, fallback_ns / 1e6 AS fallback_ms, "
         f"bytes_moved, dtypes, executed, example_models FROM v_gaps WHERE {where.sql}"
     )
-    if not data.number(f"SELECT count(*) FROM ({sql})", *where.params):
+
+    def empty() -> None:
         if where.narrowed:
             notices.nothing("gap", narrowed=True, todo="")
         else:
-            st.info("No operator fell back to the CPU.", icon=":material/check_circle:")
-        return
+            notices.all_well("No operator fell back to the CPU.")
+
     table.show(
         sql,
         where.params,
@@ -87,6 +88,7 @@ def _gaps(run: str) -> None:
         name="gaps",
         what="operator",
         opens=shell.open_operator,
+        empty=empty,
     )
 
 
@@ -119,9 +121,6 @@ def _all(run: str) -> None:
         "device_ns / 1e6 AS device_ms, fallback_ns / 1e6 AS fallback_ms, bytes_moved, models, tests, "
         f"role FROM v_ops WHERE {where.sql}"
     )
-    if not data.number(f"SELECT count(*) FROM ({sql})", *where.params):
-        notices.nothing("operator", narrowed=True, todo="")
-        return
     table.show(
         sql,
         where.params,
@@ -142,6 +141,7 @@ def _all(run: str) -> None:
         name="operators",
         what="operator",
         opens=shell.open_operator,
+        empty=lambda: notices.nothing("operator", narrowed=True, todo=""),
     )
 
 

@@ -186,12 +186,8 @@ def _verdict(word: Verdict, cases: int, earlier: int | None) -> None:
 
 def _gaps(run: str) -> None:
     st.subheader("Top gaps")
-    sql = "SELECT op, models, tests, fallback_calls, rank FROM v_gaps WHERE run = ?"
-    if not data.number(f"SELECT count(*) FROM ({sql})", run):
-        st.info("No operator fell back to the CPU.", icon=":material/check_circle:")
-        return
     table.show(
-        sql,
+        "SELECT op, models, tests, fallback_calls, rank FROM v_gaps WHERE run = ?",
         [run],
         order="rank",
         shown={
@@ -204,22 +200,16 @@ def _gaps(run: str) -> None:
         what="operator",
         opens=shell.open_operator,
         limit=_TOP,
+        empty=lambda: notices.all_well("No operator fell back to the CPU."),
     )
 
 
 def _failures(run: str) -> None:
     st.subheader("Top failures")
-    sql = (
-        "SELECT cases, outcome, message, exception, stage, example_case AS case_id, signature "
-        "FROM v_failures WHERE run = ? AND list_contains(?, outcome)"
-    )
-    params = [run, [str(word) for word in _FAILURES]]
-    if not data.number(f"SELECT count(*) FROM ({sql})", *params):
-        st.info("Nothing failed.", icon=":material/check_circle:")
-        return
     table.show(
-        sql,
-        params,
+        "SELECT cases, outcome, message, exception, stage, example_case AS case_id, signature "
+        "FROM v_failures WHERE run = ? AND list_contains(?, outcome)",
+        [run, [str(word) for word in _FAILURES]],
         order="cases DESC, signature",
         shown={
             "cases": columns.count("cases", width="small"),
@@ -231,6 +221,7 @@ def _failures(run: str) -> None:
         opens=shell.open_case,
         hint="click one to open its first case",
         limit=_TOP,
+        empty=lambda: notices.all_well("Nothing failed."),
     )
 
 

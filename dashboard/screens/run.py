@@ -55,12 +55,8 @@ def _facts(run: str) -> None:
 
 def _flakes(run: str) -> None:
     st.subheader("Flakes")
-    sql = "SELECT case_id, outcomes, disturbed_by FROM v_flakes WHERE run = ?"
-    if not data.number(f"SELECT count(*) FROM ({sql})", run):
-        st.info("No case came out differently when it was run again.", icon=":material/check_circle:")
-        return
     table.show(
-        sql,
+        "SELECT case_id, outcomes, disturbed_by FROM v_flakes WHERE run = ?",
         [run],
         order="case_id",
         shown={
@@ -73,6 +69,7 @@ def _flakes(run: str) -> None:
         name="flakes",
         what="case",
         opens=shell.open_case,
+        empty=lambda: notices.all_well("No case came out differently when it was run again."),
     )
 
 
@@ -82,7 +79,7 @@ def _deaths(run: str) -> None:
         "SELECT fate, deaths FROM v_deaths WHERE run = ? ORDER BY deaths DESC, fate LIMIT 30", run
     )
     if not found:
-        st.info("Every worker process ended by itself and well.", icon=":material/check_circle:")
+        notices.all_well("Every worker process ended by itself and well.")
         return
     st.dataframe(
         [
@@ -125,12 +122,8 @@ def _open_case(row: Mapping[str, Any]) -> None:
 
 def _memory(run: str) -> None:
     st.subheader("Most memory")
-    sql = "SELECT worker, peak_bytes, cases FROM v_workers WHERE run = ? AND peak_bytes > 0"
-    if not data.number(f"SELECT count(*) FROM ({sql})", run):
-        st.info("No worker lived long enough to be looked at.", icon=":material/info:")
-        return
     table.show(
-        sql,
+        "SELECT worker, peak_bytes, cases FROM v_workers WHERE run = ? AND peak_bytes > 0",
         [run],
         order="peak_bytes DESC, worker",
         shown={
@@ -141,6 +134,7 @@ def _memory(run: str) -> None:
         name="memory",
         what="worker",
         limit=_TOP,
+        empty=lambda: st.info("No worker lived long enough to be looked at.", icon=":material/info:"),
     )
 
 

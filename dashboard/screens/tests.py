@@ -26,11 +26,8 @@ def page() -> None:
         "SELECT case_id, suite, file, op, dtype, outcome, verdict, expectation, seconds, exception, message, "
         f"category, reason, link, owner, attempts FROM v_cases WHERE {where.sql}"
     )
-    if not data.number(f"SELECT count(*) FROM ({sql})", *where.params):
-        todo = "Name a suite in the profile and run `harness nightly`."
-        notices.nothing("test", narrowed=where.narrowed, todo=todo)
-        return
     _summary(where)
+    todo = "Name a suite in the profile and run `harness nightly`."
     table.show(
         sql,
         where.params,
@@ -48,6 +45,7 @@ def page() -> None:
         what="test",
         opens=shell.open_case,
         height=700,
+        empty=lambda: notices.nothing("test", narrowed=where.narrowed, todo=todo),
     )
 
 
@@ -93,6 +91,8 @@ def _summary(where: Where) -> None:
         "GROUP BY outcome ORDER BY ordinal",
         *where.params,
     )
+    if not found:
+        return
     shown = ((look.OUTCOMES[item["outcome"]], item["cases"]) for item in found)
     st.markdown("  ".join(f":{one.badge}-badge[{one.text} {look.count(cases)}]" for one, cases in shown))
 

@@ -219,7 +219,8 @@ class _NamesRecorder:
         import torch
         import torch_neuronx
 
-        torch.accelerator.synchronize()
+        if kind is None:
+            torch.accelerator.synchronize()
         fallen = set(torch_neuronx.get_fallback_ops())
         ran = set(torch_neuronx.get_executed_ops()) - fallen
         self._calls = merge(

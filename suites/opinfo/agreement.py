@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -19,7 +19,7 @@ from suites.compare import compare
 from suites.device import Tolerance
 from suites.opinfo.catalog import dtype_of, operators
 from suites.opinfo.run import stable_seed
-from suites.opinfo.samples import Call, call_of, chosen_samples, place, seed_everything
+from suites.opinfo.samples import Call, call_of, chosen_samples, place, seed_everything, tensors_in
 from suites.opinfo.traits import load_traits
 from suites.result import qualified_name
 from suites.values import EXACT
@@ -90,7 +90,7 @@ def _backward(op: str, dtype: str, device: str) -> Agreement:
         call = _with_gradients(sample, place(call_of(sample), where, op, load_traits()))
         seed_everything(seed, where)
         result = sample.output_process_fn_grad(info.op(*call.args, **call.kwargs))
-        outputs = [leaf for leaf in _leaves(result) if leaf.requires_grad]
+        outputs = [leaf for leaf in tensors_in(result) if leaf.requires_grad]
         inputs = [tensor for tensor in call.tensors() if tensor.requires_grad]
         if not outputs or not inputs:
             raise _NothingToDifferentiate
@@ -164,14 +164,3 @@ def _tolerance(op: str, dtype: str) -> Tolerance:
     from torch.testing._comparison import default_tolerances
 
     return load_traits().tolerance(op, dtype, Tolerance(*default_tolerances(dtype_of(dtype))))
-
-
-def _leaves(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)

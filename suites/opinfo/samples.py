@@ -34,7 +34,7 @@ class Call:
 
     def tensors(self) -> list[torch.Tensor]:
         """Every tensor among the arguments, in order."""
-        return list(_tensors((self.args, self.kwargs)))
+        return list(tensors_in((self.args, self.kwargs)))
 
 
 def seed_everything(seed: int, device: str = "cpu") -> None:
@@ -134,12 +134,13 @@ class _Mover:
         return self._storages[key]
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Every tensor of a tree of mappings, lists and tuples, in order."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _tensors(item)
+            yield from tensors_in(item)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)

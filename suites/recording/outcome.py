@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -143,13 +143,28 @@ def collection_ended(
         last = next((line for line in reversed(text.splitlines()) if line.startswith("E ")), text)
         facts = {"phase": "collect"}
         outcome, message, trace = Outcome.COLLECTION_ERROR, last.removeprefix("E ").strip(), middle_out(text)
+    return ended_without_running(
+        case, attempt, outcome, message[:_MESSAGE_CHARACTERS], traceback=trace, facts=facts
+    )
+
+
+def ended_without_running(
+    case: str,
+    attempt: int,
+    outcome: Outcome,
+    message: str,
+    *,
+    traceback: str = "",
+    facts: Mapping[str, str] | None = None,
+) -> Ended:
+    """The event for a test whose function was never called."""
     return Ended(
         case=case,
         attempt=attempt,
         stage=Stage.TEST,
         outcome=outcome,
         seconds=0.0,
-        message=message[:_MESSAGE_CHARACTERS],
-        traceback=trace,
-        facts=facts,
+        message=message,
+        traceback=traceback,
+        facts=facts or {},
     )

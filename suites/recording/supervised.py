@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from results.events import Ended, Entered, EventLog
+from results.events import CANNOT_LOG_EXIT, Ended, Entered, EventLog, LogWriteError
 from results.vocabulary import Outcome, Stage
 from suites.lifeline import die_with_parent
 from suites.recording.names import Naming
-from suites.recording.outcome import TestRecord, collection_ended
+from suites.recording.outcome import TestRecord, collection_ended, ended_without_running
 from suites.recording.runner import Runner
-
-CANNOT_LOG_EXIT = 74
-"""Exit code of a session that could not write its log (``EX_IOERR`` of sysexits.h)."""
 
 
 class Supervised(Runner):
@@ -71,28 +68,16 @@ class Supervised(Runner):
     ) -> Ended:
         if not report.passed:
             return collection_ended(case, [report], collector.config.rootpath, attempt=self._attempt)
-        return Ended(
-            case=case,
-            attempt=self._attempt,
-            stage=Stage.TEST,
-            outcome=Outcome.PASSED,
-            seconds=0.0,
-            message="it can be collected now, and its tests are not in this plan",
-        )
+        message = "it can be collected now, and its tests are not in this plan"
+        return ended_without_running(case, self._attempt, Outcome.PASSED, message)
 
     def _write_gone(self, case: str, nodeid: str) -> None:
         assert self._log is not None
         self._log.write(Entered(case=case, attempt=self._attempt, stage=Stage.TEST))
+        message = "it was collected when the run was planned, and is not collected now"
+        facts = {"nodeid": nodeid}
         self._log.write(
-            Ended(
-                case=case,
-                attempt=self._attempt,
-                stage=Stage.TEST,
-                outcome=Outcome.COLLECTION_ERROR,
-                seconds=0.0,
-                message="it was collected when the run was planned, and is not collected now",
-                facts={"nodeid": nodeid},
-            )
+            ended_without_running(case, self._attempt, Outcome.COLLECTION_ERROR, message, facts=facts)
         )
 
     def _record(self, item: pytest.Item) -> TestRecord:
@@ -100,8 +85,6 @@ class Supervised(Runner):
 
     def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """A log that cannot be written ends the session with an exit code of its own."""
-        from results.events import LogWriteError
-
         if isinstance(excinfo.value, LogWriteError):
             print(excinfo.value, file=sys.stderr, flush=True)
             raise SystemExit(CANNOT_LOG_EXIT)

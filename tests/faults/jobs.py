@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from harness.job import Job
-from harness.processes import DISK_FULL_EXIT, become_worker
-from results.events import Ended, Entered, EventLog, LogWriteError
+from harness.processes import become_worker
+from results.events import CANNOT_LOG_EXIT, Ended, Entered, EventLog, LogWriteError
 from results.plan import Case
 from results.vocabulary import Outcome, Stage
 
@@ -49,7 +49,7 @@ def misbehave(job: Job, output: Connection) -> None:
                         os._exit(9)
     except LogWriteError as error:
         print(error, file=sys.stderr)
-        sys.exit(DISK_FULL_EXIT)
+        sys.exit(CANNOT_LOG_EXIT)
     for leave in _LEAVE:
         leave()
 

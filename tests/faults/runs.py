@@ -66,7 +66,7 @@ class SmallRun:
         self.plan.save(self.folder)
         models = ModelSettings(endpoint="", cache=self.store, max_bytes=0, seed=os.getpid())
         place = LocalSite(self.profile)
-        return nightly.supervise(self.plan, CPU, self.profile, self.store, models, place, quiet=True)
+        return nightly.supervise(self.plan, nightly.Setup(CPU, self.profile, self.store, models, place))
 
     def command(self, *, file_bytes: int = 0) -> subprocess.Popen[str]:
         """``harness resume`` of the run, in a process of its own."""

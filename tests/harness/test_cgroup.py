@@ -62,3 +62,17 @@ def test_without_a_usable_group_there_is_none(kernel: tuple[Path, Path], text: s
 def test_without_the_memory_controller_there_is_none(kernel: tuple[Path, Path]) -> None:
     (kernel[0] / "user" / "run.scope" / "cgroup.controllers").write_text("cpu\n")
     assert groups(*kernel) is None
+
+
+def test_a_group_that_cannot_be_limited_is_not_left_behind(
+    kernel: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = groups(*kernel)
+    assert found is not None
+
+    def refuse(self: Path, _text: str) -> int:
+        raise PermissionError(self)
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert found.worker("worker-00001", 1 << 30) is None
+    assert not list((kernel[0] / "user" / "run.scope").glob("harness-*-worker-*"))

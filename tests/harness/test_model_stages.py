@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+from typing import Any
 
-from harness.model_stages import ReferenceFailedError, _outcome_of
+import pytest
+import torch
+
+from harness.devices.cpu import CpuDevice
+from harness.job import ModelSettings
+from harness.model_stages import ModelRun, ReferenceFailedError, _outcome_of
 from model_zoo.fetch import FetchError, FetchReason
+from model_zoo.inputs import ModelInputs
 from model_zoo.load import LoadError, LoadReason
-from results.vocabulary import OUTCOMES, Outcome
+from results.plan import Case
+from results.vocabulary import OUTCOMES, CaseKind, Outcome
 
 
 @pytest.mark.parametrize(
@@ -31,3 +39,34 @@ def test_what_is_not_the_device_does_not_count_against_it(error: Exception, outc
 
 def test_anything_else_is_for_the_device_to_say() -> None:
     assert _outcome_of(ValueError("x"), lambda _: Outcome.FAILED_EXCEPTION) is Outcome.FAILED_EXCEPTION
+
+
+class Fickle(torch.nn.Module):
+    """Takes another layer each time, so that another parameter has a gradient; may give one tensor more."""
+
+    def __init__(self, *, more: bool) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(3, 3, bias=False) for _ in range(2)])
+        torch.nn.init.eye_(self.layers[0].weight)
+        torch.nn.init.eye_(self.layers[1].weight)
+        self.calls = 0
+        self.more = more
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        self.calls += 1
+        outputs = {"logits": self.layers[self.calls % 2](x)}
+        return outputs | ({"more": x} if self.more and self.calls == 2 else {})
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_a_reference_that_gives_other_tensors_the_second_time_disagrees_with_itself(more: bool) -> None:
+    settings = ModelSettings(endpoint="", cache=Path(), max_bytes=0, seed=0)
+    run: Any = ModelRun(Case(id="model::o/m@1", kind=CaseKind.MODEL), CpuDevice(), settings)
+    run._reference, run._inputs = (
+        Fickle(more=more),
+        ModelInputs({"x": torch.ones(2, 3)}, ("text",), has_labels=False),
+    )
+    output, gradients, steady = run._run_reference()
+    assert not steady
+    assert dict(output)["logits"].tolist() == [[1.0] * 3] * 2
+    assert list(gradients) == ["layers.1.weight"]

@@ -63,3 +63,21 @@ def test_the_rest_is_bounded_and_what_is_dropped_is_counted(
 
 def test_control_characters_do_not_reach_a_page() -> None:
     assert printable("a\x1b[31mb\x00\x7f\tc\nd") == "a[31mb\tc\nd"
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_is_printed_after_the_end_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_JOIN_SECONDS", 0.1)
+    reader, writer = multiprocessing.Pipe(duplex=False)
+    taken = Output(reader, tmp_path / "w.log")
+    chunk = b"x" * 1000
+    many = (output.HEAD_BYTES + output.TAIL_BYTES) // len(chunk) + 100
+    for _ in range(many):
+        os.write(writer.fileno(), chunk)
+    taken.close()  # somebody still holds the writing end
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for _ in range(many):
+        os.write(writer.fileno(), chunk)
+    writer.close()
+    taken.close()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept

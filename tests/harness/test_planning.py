@@ -44,6 +44,16 @@ def test_an_expectation_reaches_its_case_alone(tmp_path: Path) -> None:
     assert not said
 
 
+@pytest.mark.parametrize(("version", "expected"), [("2.13.*", Expectation.FAIL), ("1.*", Expectation.PASS)])
+def test_an_expectation_of_another_torch_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, expected: Expectation
+) -> None:
+    monkeypatch.setattr(planning, "version", lambda package: {"torch": "2.13.0+cpu"}[package])
+    entry = ENTRY.format(id="opinfo::f::c::a") + f'conditions = {{ torch = "{version}" }}\n'
+    declared, _ = plan(tmp_path, entry)
+    assert declared == {"a": expected, "b": Expectation.PASS}
+
+
 def test_one_that_matches_nothing_is_said_with_what_it_may_have_meant(tmp_path: Path) -> None:
     _, said = plan(tmp_path, ENTRY.format(id="opinfo::f::c::aa"))
     assert len(said) == 1

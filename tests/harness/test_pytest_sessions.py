@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import results
-from harness.errors import UsageError
+from harness.errors import InfrastructureError, UsageError
 from harness.pytest_sessions import Session, collect
 from tests.harness.night import Night, outcomes
 
@@ -84,3 +84,18 @@ def test_a_file_that_kills_collection_is_one_case_beside_the_others(tmp_path: Pa
         "pytest::test_a.py::-::test_one",
         "pytest::test_b.py::-::<collection>",
     ]
+
+
+def test_several_files_are_collected_one_by_one_where_one_of_them_kills_collection(tmp_path: Path) -> None:
+    write(tmp_path, test_a="def test_one(): pass", test_b="import os; os.abort()")
+    found = collect(["test_a.py", "test_b.py"], Session(tmp_path, "cpu", {}))
+    assert [case.id for case in found] == [
+        "pytest::test_a.py::-::test_one",
+        "pytest::test_b.py::-::<collection>",
+    ]
+
+
+def test_a_death_at_collection_that_no_file_explains_is_told(tmp_path: Path) -> None:
+    write(tmp_path, conftest="import os; os.abort()")
+    with pytest.raises(InfrastructureError, match=r"pytest died \(killed by SIGABRT\) while it collected \."):
+        collect(["."], Session(tmp_path, "cpu", {}))

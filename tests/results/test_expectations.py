@@ -45,7 +45,7 @@ def _load(tmp_path: Path, *entries: str):
 
 def test_an_exact_id_declares_its_case_alone(tmp_path: Path) -> None:
     entries = _load(tmp_path, _entry(owner='"kernels"', link='"https://example.org/1"'))
-    found = {case.id: case.declared for case in declare(CASES, entries, "neuron").cases}
+    found = {case.id: case.declared for case in declare(CASES, entries, "neuron", "2.13.0").cases}
     assert found[CUMSUM] == Declared(
         expectation=Expectation.FAIL,
         category=Category.NO_NATIVE_LOWERING,
@@ -58,16 +58,16 @@ def test_an_exact_id_declares_its_case_alone(tmp_path: Path) -> None:
 
 def test_a_glob_matches_whole_ids_and_brackets_are_plain(tmp_path: Path) -> None:
     entries = _load(tmp_path, _glob("opinfo::cumsum::*[int??]"))
-    declared = declare(CASES, entries, "neuron").cases
+    declared = declare(CASES, entries, "neuron", "2.13.0").cases
     assert [case.declared.expectation.value for case in declared] == ["pass", "fail", "fail", "pass"]
-    assert declare(CASES, _load(tmp_path, _glob("cumsum")), "neuron").cases == tuple(CASES)
+    assert declare(CASES, _load(tmp_path, _glob("cumsum")), "neuron", "2.13.0").cases == tuple(CASES)
 
 
 def test_an_exact_id_goes_before_a_glob_and_neither_is_dead(tmp_path: Path) -> None:
     exact = _entry(expectation='"skip"')
-    found = declare(CASES, _load(tmp_path, _glob(CUMSUM[:-6] + "*"), exact), "neuron")
+    found = declare(CASES, _load(tmp_path, _glob(CUMSUM[:-6] + "*"), exact), "neuron", "2.13.0")
     assert [case.declared.expectation.value for case in found.cases] == ["pass", "skip", "fail", "pass"]
-    narrow = declare(CASES, _load(tmp_path, _glob("*[int64]"), exact), "neuron")
+    narrow = declare(CASES, _load(tmp_path, _glob("*[int64]"), exact), "neuron", "2.13.0")
     assert narrow.unmatched == ()
 
 
@@ -76,7 +76,7 @@ def test_two_globs_for_a_case_are_an_error_that_names_both(tmp_path: Path) -> No
     with pytest.raises(
         ExpectationError, match=r"'opinfo::cumsum::\*' \(.*entry 1\) and '\*\[int64\]' \(.*entry 2\)"
     ):
-        declare(CASES, entries, "neuron")
+        declare(CASES, entries, "neuron", "2.13.0")
 
 
 def test_conditions_choose_device_and_torch(tmp_path: Path) -> None:
@@ -97,12 +97,12 @@ def test_one_id_may_have_entries_for_two_devices(tmp_path: Path) -> None:
         _entry(conditions='{ device = "neuron" }'),
         _entry(conditions='{ device = "cuda" }', expectation='"skip"'),
     )
-    assert declare(CASES, entries, "cuda").cases[1].declared.expectation is Expectation.SKIP
+    assert declare(CASES, entries, "cuda", "2.13.0").cases[1].declared.expectation is Expectation.SKIP
 
 
 def test_an_entry_that_matches_nothing_is_listed_with_the_nearest_id(tmp_path: Path) -> None:
     entries = _load(tmp_path, _entry(id='"opinfo::cumsun::forward[int64]"'))
-    (unmatched,) = declare(CASES, entries, "neuron").unmatched
+    (unmatched,) = declare(CASES, entries, "neuron", "2.13.0").unmatched
     assert unmatched.nearest == CUMSUM
     assert str(unmatched).endswith(f"matches no case; did it mean {CUMSUM!r}?")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -190,6 +192,21 @@ def test_a_writer_that_fails_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="disk on fire"):
         fail()
     assert database_path(tmp_path).read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".writer.lock", "coverage.duckdb", "runs"]
+
+
+def test_a_copy_that_does_not_fit_is_not_left_on_the_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_store(tmp_path, incomplete=False)
+
+    def fill(_source: Path, target: Path) -> None:
+        target.write_bytes(b"half of it")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfile", fill)
+    with pytest.raises(OSError, match="No space left"), writing(tmp_path):
+        pass
     assert sorted(path.name for path in tmp_path.iterdir()) == [".writer.lock", "coverage.duckdb", "runs"]
 
 

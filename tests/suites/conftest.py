@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas  # noqa: F401 - pytester forgets what a test imported, and pandas cannot be imported twice
 import pytest
 
 import suites

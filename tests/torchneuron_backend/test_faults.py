@@ -11,7 +11,7 @@ from tests.torchneuron_backend.conftest import run_python
 from torchneuron_backend import faults
 
 MM = "import torch; x = torch.ones(2, 2, device='neuron'); x.mm(x); print('alive')"
-BLOCKING = {"NEURON_LAUNCH_BLOCKING": "1"}  # test_streams.py has the same faults in the queue
+BLOCKING = {"NEURON_LAUNCH_BLOCKING": "1"}  # asynchronous/test_errors.py has the same faults in the queue
 
 
 @pytest.mark.parametrize(("kind", "sent"), [("crash", signal.SIGSEGV), ("abort", signal.SIGABRT)])

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "boxed.h"
+#include "op_plan.h"
 
 namespace neuron {
 namespace {

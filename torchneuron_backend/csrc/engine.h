@@ -10,7 +10,7 @@
 
 #include <utility>
 
-#include "boxed.h"
+#include "op_plan.h"
 
 typedef struct _object PyObject;
 

@@ -5,6 +5,7 @@ That they lower is what the probe measures.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -312,20 +313,42 @@ def test_ordering_of_nan() -> None:
     agrees(aten.logcumsumexp.default, tensor(4, 9), -1)
 
 
+@pytest.mark.parametrize("dims", [2, 3])
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_pooling_of_volumes(ceil_mode: bool, dtype: torch.dtype) -> None:
+def test_pooling(dims: int, ceil_mode: bool, dtype: torch.dtype) -> None:
+    x = tensor(2, 3, *[5, 6, 7][:dims], dtype=dtype)
+    windows = [numbers[:dims] for numbers in ([3, 2, 2], [2, 2, 1], [1, 0, 1])]
+    maximum, backward, mean, mean_backward = (
+        getattr(aten, name.format(dims)).default
+        for name in (
+            "max_pool{}d_with_indices",
+            "max_pool{}d_with_indices_backward",
+            "avg_pool{}d",
+            "avg_pool{}d_backward",
+        )
+    )
+    arguments = (*windows, [1, 2, 1][:dims], ceil_mode)
+    agrees(maximum, x, *arguments)
+    agrees(maximum, x, 2)
+    value, where = maximum(x, *arguments)
+    agrees(backward, value, x, *arguments, where)
+    for include, divisor in itertools.product((False, True), (None, 3)) if dtype == torch.float32 else ():
+        agrees(mean, x, *windows, ceil_mode, include, divisor)
+        grad = mean(x, *windows, ceil_mode, include, divisor)
+        agrees(mean_backward, grad, x, *windows, ceil_mode, include, divisor)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_adaptive_pooling(dtype: torch.dtype) -> None:
     x = tensor(2, 3, 5, 6, 7, dtype=dtype)
-    arguments = ([3, 2, 2], [2, 2, 1], [1, 0, 1])
-    agrees(aten.max_pool3d_with_indices.default, x, *arguments, [1, 2, 1], ceil_mode)
-    value, where = aten.max_pool3d_with_indices(x, *arguments, [1, 2, 1], ceil_mode)
-    agrees(aten.max_pool3d_with_indices_backward.default, value, x, *arguments, [1, 2, 1], ceil_mode, where)
-    for include in (False, True) if dtype == torch.float32 else ():
-        agrees(aten.avg_pool3d.default, x, *arguments, ceil_mode, include)
-        grad = aten.avg_pool3d(x, *arguments, ceil_mode, include)
-        agrees(aten.avg_pool3d_backward.default, grad, x, *arguments, ceil_mode, include, None)
     agrees(aten._adaptive_avg_pool3d.default, x, [2, 3, 8])
     agrees(aten._adaptive_avg_pool3d_backward.default, tensor(2, 3, 2, 3, 8, dtype=dtype), x)
+    agrees(
+        aten._adaptive_avg_pool2d_backward.default,
+        tensor(3, 5, 3, 8, dtype=dtype),
+        tensor(3, 5, 6, 7, dtype=dtype),
+    )
     if dtype == torch.float32:
         agrees(aten.adaptive_max_pool3d.default, x, [2, 3, 7])
         value, where = aten.adaptive_max_pool3d(x, [2, 3, 7])

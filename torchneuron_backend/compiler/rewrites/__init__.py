@@ -5,6 +5,7 @@ operator's documented result; the lowering probe checks it against the CPU.
 """
 
 from . import (
+    adaptive,
     arithmetic,
     attention,
     convolution,
@@ -33,12 +34,12 @@ from . import (
     special,
     spectral,
     views,
-    volumes,
 )
 from .registry import REWRITES
 
 __all__ = [
     "REWRITES",
+    "adaptive",
     "arithmetic",
     "attention",
     "convolution",
@@ -67,5 +68,4 @@ __all__ = [
     "special",
     "spectral",
     "views",
-    "volumes",
 ]

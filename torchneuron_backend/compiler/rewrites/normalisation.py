@@ -9,6 +9,16 @@ import torch
 from .registry import aten, rewrites
 
 
+def _by_channel(x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None) -> torch.Tensor:
+    """x * weight + bias, of what there is, in float32; dimension 1 of ``x`` is that of the channels."""
+    shape = [1, -1, *[1] * (x.ndim - 2)]
+    if weight is not None:
+        x = x * weight.float().reshape(shape)
+    if bias is not None:
+        x = x + bias.float().reshape(shape)
+    return x
+
+
 @rewrites(aten.native_group_norm.default)
 def _group_norm(
     x: torch.Tensor,
@@ -24,11 +34,7 @@ def _group_norm(
     mean = grouped.mean(-1, keepdim=True)
     centred = grouped - mean
     scale = ((centred * centred).mean(-1, keepdim=True) + eps).rsqrt()
-    result = (centred * scale).reshape(batch, channels, elements)
-    if weight is not None:
-        result = result * weight.float().reshape(1, channels, 1)
-    if bias is not None:
-        result = result + bias.float().reshape(1, channels, 1)
+    result = _by_channel((centred * scale).reshape(batch, channels, elements), weight, bias)
     statistics = x.dtype if weight is None or weight.dtype == x.dtype else weight.dtype
     result = result.reshape(x.shape).to(x.dtype)
     return result, mean.squeeze(-1).to(statistics), scale.squeeze(-1).to(statistics)
@@ -60,11 +66,7 @@ def _batch_norm_inference(
     """With the statistics beside the result in full size, as devices other than the CPU return them."""
     shape = [1, -1, *[1] * (x.ndim - 2)]
     mean, scale = running_mean.float(), (running_var.float() + eps).rsqrt()
-    result = (x.float() - mean.reshape(shape)) * scale.reshape(shape)
-    if weight is not None:
-        result = result * weight.float().reshape(shape)
-    if bias is not None:
-        result = result + bias.float().reshape(shape)
+    result = _by_channel((x.float() - mean.reshape(shape)) * scale.reshape(shape), weight, bias)
     statistics = running_mean.dtype
     return result.to(x.dtype), mean.to(statistics), scale.to(statistics)
 

@@ -187,8 +187,5 @@ def _searchsorted(
     if ordered.ndim == 1:
         rows = rows.reshape([1] * x.ndim + [ordered.shape[0]])
     before = ~(rows > values) if right or side == "right" else ~(rows >= values)
-    return (
-        before.to(torch.int32 if out_int32 else torch.int64)
-        .sum(-1)
-        .to(torch.int32 if out_int32 else torch.int64)
-    )
+    kind = torch.int32 if out_int32 else torch.int64
+    return before.to(kind).sum(-1).to(kind)

@@ -1,7 +1,10 @@
-"""Pooling: windows as strided slices, gradients as sums over recorded positions."""
+"""Pooling of planes and volumes: windows as strided slices, gradients as sums over recorded positions."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,56 +13,72 @@ import torch
 from .registry import aten, rewrites
 from .shapes import spread
 
+Numbers = Sequence[int] | int
+"""One number for every pooled dimension, or one for all."""
 
-def _pair(value: list[int] | int, default: list[int] | None = None) -> list[int]:
+
+def _each(value: Numbers, dims: int) -> list[int]:
     numbers = [value] if isinstance(value, int) else list(value)
-    if not numbers:
-        return list(default or [])
-    return numbers * 2 if len(numbers) == 1 else numbers
+    return numbers * dims if len(numbers) == 1 else numbers
 
 
-@rewrites(aten.max_pool2d_with_indices.default)
-def _max_pool2d(
-    x: torch.Tensor,
-    kernel: list[int],
-    stride: list[int] = (),  # type: ignore[assignment]
-    padding: list[int] | int = 0,
-    dilation: list[int] | int = 1,
-    ceil_mode: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The maximum over each window and where in the plane it was, one comparison per element of the
-    window.
+@dataclass(frozen=True)
+class _Windows:
+    """Where the windows lie along each pooled dimension, which are the last ones.
+
+    Attributes:
+        sizes: of the tensor.
+        before, after: how many places the first and the last windows may reach beyond the elements.
+        counts: how many windows there are.
     """
-    (kh, kw), (ph, pw), (dh, dw) = _pair(kernel), _pair(padding), _pair(dilation)
-    sh, sw = _pair(stride, [kh, kw])
-    height, width = x.shape[-2:]
-    out_h = _pooled(height, kh, sh, ph, dh, ceil_mode)
-    out_w = _pooled(width, kw, sw, pw, dw, ceil_mode)
-    # Ceil mode may look beyond the right and lower border.
-    more_h = max(0, (out_h - 1) * sh + (kh - 1) * dh + 1 - height - ph)
-    more_w = max(0, (out_w - 1) * sw + (kw - 1) * dw + 1 - width - pw)
-    lowest = -float("inf") if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-    padded = aten.constant_pad_nd(x, [pw, more_w, ph, more_h], lowest)
-    rows = torch.arange(out_h).unsqueeze(1) * sh - ph
-    columns = torch.arange(out_w) * sw - pw
-    best = where = None
-    for i in range(kh):
-        for j in range(kw):
-            top, left = i * dh, j * dw
-            value = padded[
-                ..., top : top + (out_h - 1) * sh + 1 : sh, left : left + (out_w - 1) * sw + 1 : sw
-            ]
-            position = ((rows + top) * width + columns + left).expand(value.shape)
-            if best is None or where is None:
-                best, where = value, position
-                continue
-            better = value > best
-            if x.dtype.is_floating_point:
-                better = better | value.isnan()
-            best, where = torch.where(better, value, best), torch.where(better, position, where)
-    assert best is not None
-    assert where is not None
-    return best.contiguous(), where.contiguous()
+
+    sizes: list[int]
+    kernel: list[int]
+    stride: list[int]
+    dilation: list[int]
+    before: list[int]
+    after: list[int]
+    counts: list[int]
+
+    def padded(self, x: torch.Tensor, value: float = 0) -> torch.Tensor:
+        """``x`` with ``value`` where windows reach beyond it."""
+        return aten.constant_pad_nd(x, _padding(self.before, self.after), value)
+
+    def pieces(self, padded: torch.Tensor) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """For each place in the window, its offset and the elements that stand there in all windows."""
+        first = padded.ndim - len(self.sizes)
+        for place in itertools.product(*map(range, self.kernel)):
+            offset = [at * d for at, d in zip(place, self.dilation, strict=True)]
+            piece = padded
+            each = zip(offset, self.stride, self.counts, strict=True)
+            for dim, (at, step, count) in enumerate(each, first):
+                piece = aten.slice(piece, dim, at, at + (count - 1) * step + 1, step)
+            yield offset, piece
+
+    def total(self, padded: torch.Tensor) -> torch.Tensor:
+        """The sum over each window."""
+        pieces = [piece for _, piece in self.pieces(padded)]
+        return sum(pieces[1:], pieces[0])
+
+
+def _windows(
+    x: torch.Tensor,
+    dims: int,
+    kernel: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    ceil_mode: bool,
+    dilation: Numbers = 1,
+) -> _Windows:
+    """As an operator's arguments describe them; no stride is the size of the window."""
+    sizes, kernel, before = list(x.shape[-dims:]), _each(kernel, dims), _each(padding, dims)
+    stride, dilation = _each(stride, dims) or kernel, _each(dilation, dims)
+    counts, after = [], []
+    for size, k, s, p, d in zip(sizes, kernel, stride, before, dilation, strict=True):
+        count = _pooled(size, k, s, p, d, ceil_mode)
+        counts.append(count)
+        after.append(max(p, (count - 1) * s + (k - 1) * d + 1 - size - p))
+    return _Windows(sizes, kernel, stride, dilation, before, after, counts)
 
 
 def _pooled(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
@@ -67,6 +86,58 @@ def _pooled(size: int, kernel: int, stride: int, padding: int, dilation: int, ce
     count = (-(-reach // stride) if ceil_mode else reach // stride) + 1
     # The last window must start inside the input or its left padding.
     return count - 1 if ceil_mode and (count - 1) * stride >= size + padding else count
+
+
+def _padding(before: Sequence[int], after: Sequence[int]) -> list[int]:
+    """As constant_pad_nd takes it: last dimension first."""
+    return [each for pair in zip(reversed(before), reversed(after), strict=True) for each in pair]
+
+
+# Maxima
+
+
+def _max_pool(
+    dims: int,
+    x: torch.Tensor,
+    kernel: Numbers,
+    stride: Numbers = (),
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    ceil_mode: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The maximum over each window and its position among the flat pooled dimensions: one comparison per
+    place in the window.
+    """
+    windows = _windows(x, dims, kernel, stride, padding, ceil_mode, dilation)
+    lowest = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
+    each = zip(windows.counts, windows.stride, windows.before, strict=True)
+    starts = [torch.arange(count) * step - before for count, step, before in each]
+    best = where = None
+    for offset, value in windows.pieces(windows.padded(x, lowest)):
+        place: torch.Tensor = starts[0] + offset[0]
+        for start, at, size in zip(starts[1:], offset[1:], windows.sizes[1:], strict=True):
+            place = place.unsqueeze(-1) * size + (start + at)
+        place = place.expand(value.shape)
+        if best is None or where is None:
+            best, where = value, place
+            continue
+        better = value > best
+        if x.dtype.is_floating_point:
+            better = better | value.isnan()
+        best, where = torch.where(better, value, best), torch.where(better, place, where)
+    assert best is not None
+    assert where is not None
+    return best.contiguous(), where.contiguous()
+
+
+@rewrites(aten.max_pool2d_with_indices.default)
+def _max_pool2d(x: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return _max_pool(2, x, *args, **kwargs)
+
+
+@rewrites(aten.max_pool3d_with_indices.default)
+def _max_pool3d(x: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return _max_pool(3, x, *args, **kwargs)
 
 
 @rewrites(aten.max_pool2d_with_indices_backward.default)
@@ -77,111 +148,98 @@ def _max_pool2d_backward(grad: torch.Tensor, x: torch.Tensor, *args: Any) -> tor
     return flat.scatter_add(1, indices.reshape(planes, -1), grad.reshape(planes, -1)).reshape(x.shape)
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """Where the windows of an average pooling lie: kernel, stride, left border, and border on the far
-    side.
-    """
-
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    border: tuple[int, int]
-    beyond: tuple[int, int]
-    counts: tuple[int, int]
-
-    @property
-    def padding(self) -> list[int]:
-        return [self.border[1], self.beyond[1], self.border[0], self.beyond[0]]
-
-    def total(self, padded: torch.Tensor) -> torch.Tensor:
-        """The sum over each window of an already padded plane."""
-        (sh, sw), (height, width) = self.stride, self.counts
-        total = None
-        for i in range(self.kernel[0]):
-            for j in range(self.kernel[1]):
-                piece = padded[..., i : i + (height - 1) * sh + 1 : sh, j : j + (width - 1) * sw + 1 : sw]
-                total = piece if total is None else total + piece
-        assert total is not None
-        return total
+def _to_positions(dims: int, grad: torch.Tensor, x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    """Sum gradients, in float32, at positions in the flat last ``dims`` dimensions."""
+    volume = math.prod(x.shape[x.ndim - dims :])
+    planes = x.numel() // max(1, volume)
+    total = torch.zeros([planes, volume]).scatter_add(
+        1, indices.reshape(planes, -1), grad.reshape(planes, -1).float()
+    )
+    return total.reshape(x.shape).to(grad.dtype)
 
 
-def _average_windows(
-    x: torch.Tensor, kernel: list[int], stride: list[int], padding: list[int] | int, ceil_mode: bool
-) -> _Windows:
-    (kh, kw), (ph, pw) = _pair(kernel), _pair(padding)
-    sh, sw = _pair(stride, [kh, kw])
-    height, width = x.shape[-2:]
-    rows, columns = _pooled(height, kh, sh, ph, 1, ceil_mode), _pooled(width, kw, sw, pw, 1, ceil_mode)
-    below = max(ph, (rows - 1) * sh + kh - height - ph)
-    right = max(pw, (columns - 1) * sw + kw - width - pw)
-    return _Windows((kh, kw), (sh, sw), (ph, pw), (below, right), (rows, columns))
+@rewrites(aten.adaptive_max_pool2d_backward.default, aten.fractional_max_pool2d_backward.default)
+def _to_positions_2d(grad: torch.Tensor, x: torch.Tensor, *args: Any) -> torch.Tensor:
+    return _to_positions(2, grad, x, args[-1])
 
 
-def _divisor(x: torch.Tensor, windows: _Windows, include_padding: bool, override: int | None) -> Any:
-    """Elements per window; what ceil mode adds beyond the padding never counts."""
+@rewrites(
+    aten.max_pool3d_with_indices_backward.default,
+    aten.adaptive_max_pool3d_backward.default,
+    aten.fractional_max_pool3d_backward.default,
+)
+def _to_positions_3d(grad: torch.Tensor, x: torch.Tensor, *args: Any) -> torch.Tensor:
+    return _to_positions(3, grad, x, args[-1])
+
+
+# Averages
+
+
+def _divisor(windows: _Windows, include_padding: bool, override: int | None) -> Any:
+    """What each window's sum is divided by; what ceil mode adds beyond the padding never counts."""
     if override:
         return override
-    ones = torch.ones((1, *x.shape[-2:]))
-    (ph, pw), (below, right) = windows.border, windows.beyond
-    if include_padding:
-        ones = aten.constant_pad_nd(ones, [pw, pw, ph, ph], 1)
-        return windows.total(aten.constant_pad_nd(ones, [0, right - pw, 0, below - ph]))
-    return windows.total(aten.constant_pad_nd(ones, windows.padding))
+    border = _padding(windows.before, windows.before)
+    ones = aten.constant_pad_nd(torch.ones(windows.sizes), border, float(include_padding))
+    more = [after - before for after, before in zip(windows.after, windows.before, strict=True)]
+    return windows.total(aten.constant_pad_nd(ones, _padding([0] * len(more), more)))
 
 
-@rewrites(aten.avg_pool2d.default)
-def _avg_pool2d(
+def _avg_pool(
+    dims: int,
     x: torch.Tensor,
-    kernel: list[int],
-    stride: list[int] = (),  # type: ignore[assignment]
-    padding: list[int] | int = 0,
+    kernel: Numbers,
+    stride: Numbers = (),
+    padding: Numbers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Any:
-    if not x.dtype.is_floating_point:
-        return NotImplemented
-    windows = _average_windows(x, kernel, stride, padding, ceil_mode)
-    total = windows.total(aten.constant_pad_nd(x.float(), windows.padding))
-    return (total / _divisor(x, windows, count_include_pad, divisor_override)).to(x.dtype)
+) -> torch.Tensor:
+    windows = _windows(x, dims, kernel, stride, padding, ceil_mode)
+    number = _divisor(windows, count_include_pad, divisor_override)
+    if x.dtype.is_floating_point:
+        return (windows.total(windows.padded(x.float())) / number).to(x.dtype)
+    whole = number.to(x.dtype) if isinstance(number, torch.Tensor) else number
+    return torch.div(windows.total(windows.padded(x)), whole, rounding_mode="trunc")
 
 
-@rewrites(aten.avg_pool2d_backward.default)
-def _avg_pool2d_backward(
+@rewrites(aten.avg_pool2d.default)
+def _avg_pool2d(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    return _avg_pool(2, x, *args, **kwargs) if x.dtype.is_floating_point else NotImplemented
+
+
+@rewrites(aten.avg_pool3d.default)
+def _avg_pool3d(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    return _avg_pool(3, x, *args, **kwargs)
+
+
+def _avg_pool_backward(
+    dims: int,
     grad: torch.Tensor,
     x: torch.Tensor,
-    kernel: list[int],
-    stride: list[int],
-    padding: list[int] | int,
+    kernel: Numbers,
+    stride: Numbers,
+    padding: Numbers,
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> torch.Tensor:
-    windows = _average_windows(x, kernel, stride, padding, ceil_mode)
-    share = grad.float() / _divisor(x, windows, count_include_pad, divisor_override)
-    (height, width), (ph, pw) = x.shape[-2:], windows.border
-    tall, wide = height + ph + windows.beyond[0], width + pw + windows.beyond[1]
-    total = None
-    for i in range(windows.kernel[0]):
-        rows = spread(share, tall, share.ndim - 2, i, windows.stride[0])
-        for j in range(windows.kernel[1]):
-            piece = spread(rows, wide, share.ndim - 1, j, windows.stride[1])
-            total = piece if total is None else total + piece
-    assert total is not None
-    return total[..., ph : ph + height, pw : pw + width].to(x.dtype)
+    windows = _windows(x, dims, kernel, stride, padding, ceil_mode)
+    result = grad.float() / _divisor(windows, count_include_pad, divisor_override)
+    # A sum over windows is one sum per dimension, and so is its way back.
+    for dim, size in enumerate(windows.sizes):
+        at, before = x.ndim - dims + dim, windows.before[dim]
+        whole = before + size + windows.after[dim]
+        pieces = [spread(result, whole, at, step, windows.stride[dim]) for step in range(windows.kernel[dim])]
+        result = sum(pieces[1:], pieces[0]).narrow(at, before, size)
+    return result.to(x.dtype).contiguous()
 
 
-@rewrites(aten._adaptive_avg_pool2d_backward.default)
-def _adaptive_avg_pool2d_backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The pooling is linear in rows and in columns, and so is its gradient: one matrix for each."""
-    rows, columns = _shares(x.shape[-2], grad.shape[-2]), _shares(x.shape[-1], grad.shape[-1])
-    return (rows.transpose(0, 1) @ grad.float() @ columns).to(x.dtype)
+@rewrites(aten.avg_pool2d_backward.default)
+def _avg_pool2d_backward(grad: torch.Tensor, x: torch.Tensor, *args: Any) -> torch.Tensor:
+    return _avg_pool_backward(2, grad, x, *args)
 
 
-def _shares(size: int, count: int) -> torch.Tensor:
-    """[count, size]: what each element contributes to each adaptive window's mean."""
-    window, place = torch.arange(count).unsqueeze(1), torch.arange(size)
-    first = (window * size) // count
-    behind = ((window + 1) * size + count - 1) // count
-    inside = (place >= first) & (place < behind)
-    return inside.float() / (behind - first).float()
+@rewrites(aten.avg_pool3d_backward.default)
+def _avg_pool3d_backward(grad: torch.Tensor, x: torch.Tensor, *args: Any) -> torch.Tensor:
+    return _avg_pool_backward(3, grad, x, *args)

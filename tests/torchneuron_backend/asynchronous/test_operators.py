@@ -17,14 +17,6 @@ OPERATORS = [op for op in op_db if torch.float32 in op.dtypes and "empty" not in
 MOST_OF_THEM = 0.7
 
 
-@pytest.fixture(autouse=True)
-def asynchronous() -> Any:
-    before = launch.is_launch_blocking()
-    launch.set_launch_blocking(False)
-    yield
-    launch.set_launch_blocking(before)
-
-
 def outcome(op: OpInfo, sample: SampleInput) -> list[tuple[Any, ...]]:
     """Geometry and values of all that one call on a copy of the sample returns or may have written."""
     torch.manual_seed(0)
