@@ -80,7 +80,7 @@ def test_a_resumed_probe_keeps_what_it_had(probed: dict[str, Entry]) -> None:
 
 
 def test_a_compiler_that_dies_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def die(graph: object) -> str:
+    def die(*_: object, **__: object) -> str:
         import ctypes
 
         return ctypes.string_at(0).decode()
@@ -94,7 +94,7 @@ def test_a_compiler_that_dies_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_compiler_that_hangs_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    monkeypatch.setattr(attempts, "to_stablehlo", lambda graph: time.sleep(60))
+    monkeypatch.setattr(attempts, "to_stablehlo", lambda *_, **__: time.sleep(60))
     assert attempt(single(aten.tanh.default, torch.ones(2)), timeout_s=0.5).status == "timeout"
 
 

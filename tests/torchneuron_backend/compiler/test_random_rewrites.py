@@ -83,16 +83,16 @@ def agrees(overload: Any, x: torch.Tensor, *args: Any, drawn: int = 0, rtol: flo
         torch.testing.assert_close(ours, theirs, rtol=rtol, atol=1e-6, equal_nan=True)
 
 
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 312, 623, 624, 1300, 16_385, 100_000])
+@pytest.mark.parametrize("count", [1, 312, 623, 16_385, 100_000])
 def test_an_operator_goes_on_where_the_generator_was(count: int) -> None:
-    for drawn in (0, 1, 2, 311, 623, 624, 625, 2000):
+    for drawn in (0, 1, 623, 624, 625, 2000):
         agrees(aten.uniform.default, torch.zeros(count), drawn=drawn)
         agrees(aten.native_dropout.default, torch.ones(count), 0.1, True, drawn=drawn)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("shape", [(30, 40), (2, 90, 100)], ids=str)
-def test_distributions(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_distributions(dtype: torch.dtype) -> None:
+    shape = (2, 90, 100)
     x, rtol = torch.zeros(shape, dtype=dtype), 1e-5 if dtype == torch.float32 else 1e-2
     agrees(aten.uniform.default, x, -1.0, 2.0, rtol=rtol)
     agrees(aten.bernoulli.p, x, 0.3)
