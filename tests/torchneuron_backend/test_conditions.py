@@ -28,8 +28,6 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
     "128 by 200": (torch.ones(128, 200), []),
     "129 by 129": (torch.ones(129, 129), []),
     "another matrix": (torch.ones(2), [], torch.ones(130, 130)),
-    "many elements": (torch.ones(16385), []),
-    "as many as may be": (torch.ones(16384), []),
 }
 
 

@@ -243,7 +243,8 @@ def test_random_numbers_are_the_hosts() -> None:
         ]
 
     agree(drawn)
-    assert routes()["aten::native_dropout"] == routes()["aten::uniform_"] == "fallback"
+    assert routes()["aten::native_dropout"] == routes()["aten::uniform_"] == "native"
+    assert routes()["aten::normal_"] == "fallback"
 
 
 def test_a_call_without_a_program_falls_back_and_is_listed() -> None:

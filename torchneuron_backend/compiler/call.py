@@ -33,7 +33,8 @@ class Answer:
 
 
 class Call:
-    """``overload(*args, **kwargs)``, with tensors of the device or the host; the device is left out of it.
+    """``overload(*args, **kwargs)``, with tensors of the device or the host; device and generator are left
+    out of it.
 
     Raises CallRefusedError where there is no functional form that a program could compute.
     """
@@ -47,8 +48,6 @@ class Call:
         self.functional = self._functional_form()
 
     def _functional_form(self) -> torch._ops.OpOverload:
-        if any(isinstance(leaf, torch.Generator) for leaf in tree_flatten((self.args, self.kwargs))[0]):
-            raise CallRefusedError("it draws from a generator, which no program can reach")
         schema = self.overload._schema
         found = functional_form(self.overload) if schema.is_mutable else self.overload
         if found is None:
@@ -133,6 +132,8 @@ class Call:
 def _on_host(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return memory.to_host(value)
+    if isinstance(value, torch.Generator):  # its state is for the program to read
+        return None
     return torch.device("cpu") if isinstance(value, torch.device) else value
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from . import isolate, lowering, memory
+from . import generator_state, isolate, lowering, memory, single
 from .cache import key_of, open_cache
 from .call import Answer, Call
 from .errors import CallRefusedError, ExecutableError
 from .executable import FLAGS, Executable
 from .graph import ResultSpec, dtype_name, operator_name, overload_of
+from .rewrites.random import numbers_drawn
 from .single import tensors_of, trace
 
 # As long as the probe gives a call.
@@ -60,15 +61,19 @@ class CallProgram:
 
     The former is one value a result that is no argument: a tensor, a list of them, or None; the latter a
     tensor, or None, for each that the call may write, in the order of the schema. ``executable`` computes
-    those that have elements, and is None where none has.
+    those that have elements, and is None where none has. One that ``draws`` goes on with the state of a
+    generator.
     """
 
     layout: Layout
     executable: Executable | None
+    draws: bool = False
 
-    def __call__(self, inputs: list[torch.Tensor]) -> tuple[list[Any], list[torch.Tensor | None]]:
-        """Raises ExecutableError."""
-        computed = iter(self.executable.run(inputs) if self.executable is not None else ())
+    def __call__(
+        self, inputs: list[torch.Tensor], generator: torch.Generator | None = None
+    ) -> tuple[list[Any], list[torch.Tensor | None]]:
+        """``generator`` is the host's, of which a random operator has the numbers. Raises ExecutableError."""
+        computed = iter(self._run(inputs, generator))
 
         def fill(slot: Slot) -> Any:
             if slot is None:
@@ -84,6 +89,17 @@ class CallProgram:
         for place, slot in zip(self.layout.places, self.layout.written, strict=True):
             written[place] = fill(slot)
         return results, written
+
+    def _run(self, inputs: list[torch.Tensor], generator: torch.Generator | None) -> list[torch.Tensor]:
+        if self.executable is None:
+            return []
+        if not self.draws:
+            return self.executable.run(inputs)
+        assert generator is not None
+        with generator_state.drawing:
+            *computed, words, place = self.executable.run([*generator_state.read(generator), *inputs])
+            generator_state.write(generator, words, place)
+        return computed
 
 
 @dataclass(frozen=True)
@@ -109,7 +125,7 @@ def find(call: Call, accept: Callable[[torch.dtype | None], bool]) -> Found:
     if not accept(layout.dtype):
         return Found(None, cached=False)
     try:
-        program = CallProgram(layout, _compile(call, answer))
+        program = _compile(call, answer, layout)
     except CallRefusedError as error:
         if cache is not None and error.lasting:
             cache.put(key, _packed({"refused": str(error)}))
@@ -156,11 +172,11 @@ def _written_spec(new: Any, old: torch.Tensor, after: torch.Tensor) -> ResultSpe
     return ResultSpec(tuple(after.shape), tuple(after.stride()), new.dtype, _CPU)
 
 
-def _compile(call: Call, answer: Answer) -> Executable | None:
+def _compile(call: Call, answer: Answer, layout: Layout) -> CallProgram:
     if not tensors_of(answer.returned):
-        return None
+        return CallProgram(layout, None)
     try:
-        return Executable(_lower(call, answer))
+        return CallProgram(layout, Executable(_lower(call, answer)), _draws(call))
     except isolate.ChildTimeoutError as error:
         raise CallRefusedError(f"lowering took more than {TIMEOUT_S:g} s", lasting=False) from error
     except isolate.ChildDiedError as error:
@@ -172,18 +188,24 @@ def _compile(call: Call, answer: Answer) -> Executable | None:
         raise CallRefusedError(lowering.summarise(error)) from error
 
 
+def _draws(call: Call) -> bool:
+    return numbers_drawn(call.functional, *call.functional_arguments()) > 0
+
+
 def _lower(call: Call, answer: Answer) -> str:
     """StableHLO text. Raises as `isolate.call`."""
     lowering.preload()
     described = tree_map_only(torch.Tensor, _spec, (call.functional_arguments(), answer.returned))
     return str(
-        _worker.ask((operator_name(call.functional), torch.get_default_dtype(), *described), TIMEOUT_S)
+        _worker.ask(
+            (operator_name(call.functional), _draws(call), torch.get_default_dtype(), *described), TIMEOUT_S
+        )
     )
 
 
 def _lower_here(request: tuple[Any, ...]) -> str:
     """As `_lower`, where the compiler may die, from what that has said about the call."""
-    name, default_dtype, arguments, returned = request
+    name, draws, default_dtype, arguments, returned = request
     torch.set_default_dtype(default_dtype)
     (args, kwargs), returned = tree_map_only(
         ResultSpec,
@@ -194,7 +216,7 @@ def _lower_here(request: tuple[Any, ...]) -> str:
     (output,) = (node for node in graph.graph.nodes if node.op == "output")
     if len(output.args[0]) != len(tensors_of(returned)):
         raise NotImplementedError("lists of tensors among several results")
-    return lowering.lower_here(graph)
+    return single.to_stablehlo(lowering.decompose(graph), draws)
 
 
 # One for all calls, which come one at a time: the engine sees to that.
@@ -212,6 +234,7 @@ def _pack(program: CallProgram) -> bytes | None:
         "written": [_to_json(slot) for slot in layout.written],
         "places": layout.places,
         "writable": layout.writable,
+        "draws": program.draws,
     }  # fmt: skip
     return _packed(header, code)
 
@@ -238,7 +261,7 @@ def _unpack(content: bytes | None) -> CallProgram | None:
         places=header["places"],
         writable=header["writable"],
     )
-    return CallProgram(layout, executable)
+    return CallProgram(layout, executable, header["draws"])
 
 
 def _to_json(spec: ResultSpec | None) -> dict[str, Any] | None:

@@ -198,6 +198,13 @@ def _repeat_constants(module: GraphModule) -> None:
 
 def to_stablehlo(module: GraphModule) -> str:
     """StableHLO text of a decomposed graph; the entry function is ``main``. Raises MLIRError and others."""
+    return str(legalise(module))
+
+
+def legalise(module: GraphModule) -> Any:
+    """The ``torch_mlir.ir.Module`` of a decomposed graph: StableHLO in one function, ``main``. Raises as
+    :func:`to_stablehlo`.
+    """
     from torch_mlir import ir
     from torch_mlir.dialects import torch as torch_dialect
     from torch_mlir.extras.fx_importer import FxImporter
@@ -211,7 +218,7 @@ def to_stablehlo(module: GraphModule) -> str:
     with context:
         for pipeline in _PIPELINES:
             PassManager.parse(pipeline).run(importer.module.operation)
-    return str(importer.module)
+    return importer.module
 
 
 @functools.cache

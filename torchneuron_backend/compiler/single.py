@@ -15,7 +15,8 @@ from torch._subclasses import FakeTensorMode
 from torch.fx import Graph, GraphModule
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
-from .lowering import return_results
+from . import lowering, mersenne
+from .rewrites.random import RANDOM, numbers_drawn, without_generator
 
 
 def trace(
@@ -24,8 +25,28 @@ def trace(
     """A graph of ``overload(*args, **kwargs)``, and the tensors that it takes: those among the arguments, in
     order.
 
-    ``returned`` is what the CPU's kernel gives for them; the graph gives the `tensors_of` it, in order.
+    ``returned`` is what the CPU's kernel gives for them; the graph gives the `tensors_of` it, in order. That
+    of a call that draws takes the numbers before the tensors: int64, as many as `numbers_drawn` says.
     """
+    count = numbers_drawn(overload, args, kwargs)
+    if count:
+        values, numbers = RANDOM[overload].values, torch.empty(count, dtype=torch.int64)
+        graph, inputs = _trace(values, (numbers, *args), without_generator(kwargs), returned)
+        return graph, inputs[1:]
+    return _trace(overload, args, kwargs, returned)
+
+
+def to_stablehlo(graph: GraphModule, draws: bool) -> str:
+    """StableHLO text of what `trace` gave, decomposed; the program of a call that ``draws`` takes the
+    generator's state and returns it, as `mersenne.to_stablehlo_with_state` says. Raises as
+    `lowering.to_stablehlo`.
+    """
+    return mersenne.to_stablehlo_with_state(graph) if draws else lowering.to_stablehlo(graph)
+
+
+def _trace(
+    target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any
+) -> tuple[GraphModule, list[torch.Tensor]]:
     leaves, structure = tree_flatten((args, kwargs))
     graph = Graph()
     inputs: list[torch.Tensor] = []
@@ -36,11 +57,11 @@ def trace(
                 leaves[index] = graph.placeholder(f"argument_{index}")
                 leaves[index].meta["val"] = fake.from_tensor(leaf)
         args, kwargs = tree_unflatten(leaves, structure)
-        node = graph.call_function(overload, args, kwargs)
+        node = graph.call_function(target, args, kwargs)
         node.meta["val"] = tree_map_only(
             torch.Tensor, lambda item: fake.from_tensor(item) if item.numel() else None, returned
         )
-    return_results(graph, node, node.meta["val"])
+    lowering.return_results(graph, node, node.meta["val"])
     return GraphModule({}, graph), inputs
 
 

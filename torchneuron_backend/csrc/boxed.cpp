@@ -573,7 +573,7 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   }
   const DeviceActivity activity(plan.record.name, core);
   if (program) {
-    program.run(plan, *stack);
+    program.run(plan, *stack, core);
   } else {
     std::optional<BorrowHostStream> stream;
     if (plan.draws_from_default) {

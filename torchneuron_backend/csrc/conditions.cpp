@@ -37,9 +37,6 @@ std::optional<Condition> condition_named(const std::string& name) {
   if (name == "tiny_matrices") {
     return Condition::TinyMatrices;
   }
-  if (name == "few_elements") {
-    return Condition::FewElements;
-  }
   return std::nullopt;
 }
 
@@ -54,8 +51,6 @@ bool holds(Condition condition, const OpPlan& plan, const torch::jit::Stack& sta
         return is_larger_than(value, 128);
       case Condition::TinyMatrices:
         return is_larger_than(value, 16);
-      case Condition::FewElements:
-        return value.isTensor() && value.toTensor().defined() && value.toTensor().numel() > 1 << 14;
     }
     return true;
   });

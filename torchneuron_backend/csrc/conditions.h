@@ -16,9 +16,8 @@ enum class Condition : uint8_t {
   IntegerIndices,  // "integer_indices": no tensor in a list is a mask, whose true elements would decide on shapes
   SmallMatrices,   // "small_matrices": no matrix has more than 128 rows and 128 columns; factorised row by row
   TinyMatrices,    // "tiny_matrices": no matrix has more than 16 rows and 16 columns; diagonalised by rotations
-  FewElements,     // "few_elements": no tensor has more than 16384 elements; random numbers drawn in unrolled steps
 };
-constexpr size_t kConditions = 4;
+constexpr size_t kConditions = 3;
 
 // None for a name that is not on the list.
 std::optional<Condition> condition_named(const std::string& name);

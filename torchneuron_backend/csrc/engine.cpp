@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "device.h"
+#include "generator.h"
 
 namespace neuron::engine {
 namespace {
@@ -224,6 +225,17 @@ py::list inputs_of(const OpPlan& plan, const torch::jit::Stack& stack) {
   return inputs;
 }
 
+// The host generator that a random operator draws from.
+at::Generator generator_of(const OpPlan& plan, const torch::jit::Stack& stack, c10::DeviceIndex core) {
+  for (const auto& argument : plan.arguments) {
+    const IValue& value = stack[stack.size() - plan.argument_count + argument.index];
+    if (value.isGenerator()) {
+      return value.toGenerator();
+    }
+  }
+  return host_generator(default_generator(core));
+}
+
 // As a host kernel leaves an argument that it writes: resized where its size is not the result's, with the result's
 // strides then, and in its own dtype.
 void write(const at::Tensor& target, const at::Tensor& computed) {
@@ -278,11 +290,14 @@ Program program_for(const OpPlan& plan, const c10::OperatorHandle& op, const tor
   });
 }
 
-void Program::run(const OpPlan& plan, torch::jit::Stack& stack) const {
+void Program::run(const OpPlan& plan, torch::jit::Stack& stack, c10::DeviceIndex core) const {
   torch::jit::Stack results;
   std::vector<std::optional<at::Tensor>> written;
   InPython::call([&] {
-    const auto computed = py::cast<std::pair<py::list, py::list>>(py::handle(object_)(inputs_of(plan, stack)));
+    const py::list inputs = inputs_of(plan, stack);
+    const py::object answer = plan.draws ? py::handle(object_)(inputs, generator_of(plan, stack, core))
+                                         : py::handle(object_)(inputs);
+    const auto computed = py::cast<std::pair<py::list, py::list>>(answer);
     size_t next = 0;
     for (size_t i = 0; i < plan.results.size(); ++i) {
       const bool is_argument = plan.results[i].argument >= 0;

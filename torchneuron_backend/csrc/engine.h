@@ -35,8 +35,9 @@ class Program {
   explicit operator bool() const { return object_ != nullptr; }
 
   // Runs the call on top of `stack`, whose tensors are on the host: results take its place, and what the operator
-  // writes is written. Arguments that the schema returns stand for themselves.
-  void run(const OpPlan& plan, torch::jit::Stack& stack) const;
+  // writes is written. Arguments that the schema returns stand for themselves. What draws without a generator among
+  // its arguments goes on with that of device `core`.
+  void run(const OpPlan& plan, torch::jit::Stack& stack, c10::DeviceIndex core) const;
 
  private:
   PyObject* object_ = nullptr;

@@ -90,7 +90,7 @@ def _collect(options: argparse.Namespace) -> Calls:
         collect_models(calls)
     if not options.no_opinfo:
         collect_opinfo(calls, set(options.ops) if options.ops else None, options.samples)
-    if not options.ops:
+    if not options.ops or options.update is not None:
         # Last: what the others reach keeps their calls.
         collect_programs(calls, calls.dtypes)
     return calls

@@ -13,14 +13,13 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from ..compiler import isolate
+from ..compiler import generator_state, isolate
 from ..compiler.errors import CompilerError
 from ..compiler.executable import Executable
-from ..compiler.lowering import RandomOperatorError, decompose, summarise, to_stablehlo
+from ..compiler.lowering import RandomOperatorError, decompose, summarise
 from ..compiler.rewrites import REWRITES
-from ..compiler.rewrites.random import RANDOM
-from ..compiler.single import tensors_of, trace
-from . import generator
+from ..compiler.rewrites.random import numbers_drawn
+from ..compiler.single import tensors_of, to_stablehlo, trace
 from .calls import Call
 from .conditions import CONDITIONS
 from .gauges import without_choice
@@ -109,18 +108,23 @@ def _work(examples: list[Call], emit: Callable[[str, Any], None]) -> None:
 
 @dataclass(frozen=True)
 class _Program:
-    """What is compiled for a call: ``target`` on these arguments, and what it should return."""
+    """What is compiled for a call: ``target`` on these arguments, and what it should return.
+
+    That of a random operator has the generator's ``state`` before the arguments, and ``state_after`` behind
+    what it returns.
+    """
 
     target: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     returned: Any
+    state: tuple[torch.Tensor, ...] = ()
+    state_after: tuple[torch.Tensor, ...] = ()
 
 
 def _program_of(call: Call) -> _Program:
-    drawn = _random_program(call)
-    if drawn is not None:
-        return drawn
+    if numbers_drawn(call.overload, call.args, call.kwargs):
+        return _random_program(call)
     returned = call.overload(*_cloned(call.args), **_cloned(call.kwargs))
     if isinstance(returned, bool):
         # The schema has no place for a tensor; that Python reads it is no part of what is computed.
@@ -129,26 +133,19 @@ def _program_of(call: Call) -> _Program:
     return _Program(call.overload, call.args, call.kwargs, returned)
 
 
-def _random_program(call: Call) -> _Program | None:
-    """A random operator with the generator's state before and after it; None without a rewrite for it."""
-    rewrite = RANDOM.get(call.overload)
-    if rewrite is None:
-        return None
+def _random_program(call: Call) -> _Program:
     torch.manual_seed(0)
     torch.rand(5)  # into the middle of a block
-    before = generator.state()
+    before = generator_state.read(torch.default_generator)
     returned = call.overload(*_cloned(call.args), **_cloned(call.kwargs))
-    args = (*before, *call.args)
-    if rewrite(*args, **call.kwargs) is NotImplemented:
-        return None
-    results = returned if isinstance(returned, tuple) else (returned,)
-    return _Program(rewrite, args, call.kwargs, (*results, *generator.state()))
+    after = generator_state.read(torch.default_generator)
+    return _Program(call.overload, call.args, call.kwargs, returned, tuple(before), tuple(after))
 
 
 def _try_call(call: Call, enter: Callable[[str], None]) -> Outcome:
     enter("tracing")
     program = _program_of(call)
-    expected = tensors_of(program.returned)
+    expected = [*tensors_of(program.returned), *program.state_after]
     try:
         graph, inputs = trace(program.target, program.args, program.kwargs, program.returned)
         graph = decompose(graph)
@@ -156,14 +153,14 @@ def _try_call(call: Call, enter: Callable[[str], None]) -> Outcome:
         return _untraceable(error)
     enter("lowering")
     try:
-        text = to_stablehlo(graph)
+        text = to_stablehlo(graph, draws=bool(program.state))
     except Exception as error:  # noqa: BLE001 - every refusal to lower is an answer
         return _unlowerable(error)
     enter("compiling")
     try:
         executable = Executable(text)
         enter("running")
-        computed = executable.run(inputs)
+        computed = executable.run([*program.state, *inputs])
     except CompilerError as error:
         return Outcome("no_stablehlo_legalization", f"XLA: {_first_line(error)}")
     if [(each.shape, each.dtype) for each in computed] == [(each.shape, each.dtype) for each in expected]:

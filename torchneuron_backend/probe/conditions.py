@@ -30,10 +30,6 @@ def _at_most(rows: int) -> Condition:
     return fits
 
 
-def _few_elements(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return not any(tensor.numel() > 1 << 14 for tensor in _tensors((*args, *kwargs.values())))
-
-
 def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
     return [value for value in values if isinstance(value, torch.Tensor)]
 
@@ -44,8 +40,6 @@ CONDITIONS: dict[str, Condition] = {
     "small_matrices": _at_most(128),
     # No matrix has more than 16 rows and 16 columns: it is diagonalised by rotations.
     "tiny_matrices": _at_most(16),
-    # No tensor has more than 16384 elements: that many random numbers are drawn in unrolled steps.
-    "few_elements": _few_elements,
 }
 
 

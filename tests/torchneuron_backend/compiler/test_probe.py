@@ -17,6 +17,8 @@ import pytest
 import torch
 
 import torchneuron_backend
+from torchneuron_backend.compiler.graph import operator_name
+from torchneuron_backend.compiler.rewrites.random import RANDOM, numbers_drawn
 from torchneuron_backend.probe import attempt as attempts
 from torchneuron_backend.probe.__main__ import _narrow
 from torchneuron_backend.probe.attempt import NATIVE, STATUSES, Outcome, attempt, measure
@@ -80,7 +82,7 @@ def test_a_resumed_probe_keeps_what_it_had(probed: dict[str, Entry]) -> None:
 
 
 def test_a_compiler_that_dies_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def die(graph: object) -> str:
+    def die(*_: object, **__: object) -> str:
         import ctypes
 
         return ctypes.string_at(0).decode()
@@ -94,7 +96,7 @@ def test_a_compiler_that_dies_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_compiler_that_hangs_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    monkeypatch.setattr(attempts, "to_stablehlo", lambda graph: time.sleep(60))
+    monkeypatch.setattr(attempts, "to_stablehlo", lambda *_, **__: time.sleep(60))
     assert attempt(single(aten.tanh.default, torch.ones(2)), timeout_s=0.5).status == "timeout"
 
 
@@ -299,3 +301,15 @@ def test_the_table_of_the_package_has_what_transformers_need() -> None:
         op for op in needed for dtype in ("float32", "bfloat16") if (f"aten::{op}", dtype) not in native
     ]
     assert missing == []
+
+
+def test_random_operators_are_native_without_a_condition_and_tried_on_many_numbers() -> None:
+    calls = Calls(dtypes=(torch.float32, torch.bfloat16))
+    collect_programs(calls, calls.dtypes)
+    entries = {Key(entry.op, entry.dtype): entry for entry in read(TABLE)}
+    for overload in RANDOM:
+        for dtype in ("float32", "bfloat16"):
+            key = Key(operator_name(overload), dtype)
+            most = max(numbers_drawn(overload, call.args, call.kwargs) for call in calls.by_key[key])
+            assert most > 22_000, key
+            assert (entries[key].status, entries[key].when) == (NATIVE, ""), key

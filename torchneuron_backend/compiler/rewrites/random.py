@@ -1,188 +1,167 @@
-"""Random operators as functions of the generator's state: the CPU's numbers, from the CPU's generator.
+"""What random operators make of the generator's numbers: the CPU's results, from the CPU's numbers.
 
-The generator is MT19937 (M. Matsumoto and T. Nishimura, "Mersenne Twister", 1998), 624 words and the place
-of the next one among them; what is made of its words is that of ATen/core/DistributionsHelper.h and
-TransformationHelper.h. (Where torch draws with MKL, on Intel processors, some numbers are MKL's: the probe
-says what holds where it runs.) A rewrite here takes ``words`` (int64 [624], below 2^32) and ``place`` (int64,
-0 to 624) before the operator's arguments, and returns the operator's results, then words and place after it.
+The numbers are MT19937's, 32 bits each; `mersenne` draws them. What is made of them is that of
+ATen/core/DistributionsHelper.h and TransformationHelper.h. (Where torch draws with MKL, on Intel processors,
+some numbers are MKL's: the probe says what holds where it runs.)
 
-Compiled graphs leave random operators to the device, which has the generator; these programs are for one
-operator at a time.
+Compiled graphs leave random operators to the device, which has the generator; these are for programs of one
+operator.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .registry import aten
 
-_WORDS, _AHEAD = 624, 397
-_TWIST = 0x9908B0DF
-# Each 624 numbers are one more step of the unrolled generator.
-_MOST_NUMBERS = 1 << 14
-
-RANDOM: dict[Any, Callable[..., Any]] = {}
-
-State = tuple[torch.Tensor, torch.Tensor]
+_DIGITS = 24
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+# From here on the CPU draws 64 bits for a whole number.
+_WIDEST = 1 << 28
 
 
-def _shifted(word: torch.Tensor, bits: int) -> torch.Tensor:
-    return torch.div(word, 1 << bits, rounding_mode="floor")
+@dataclass(frozen=True)
+class Drawing:
+    """A random operator: ``each`` numbers for each element of its first argument, and ``values(numbers,
+    *arguments)``, from int64 [each * elements] what the operator returns; for arguments that ``covers``
+    takes.
+    """
+
+    each: int
+    covers: Callable[..., bool]
+    values: Callable[..., Any]
+
+
+RANDOM: dict[Any, Drawing] = {}
+
+
+def numbers_drawn(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """How many numbers ``overload(*args, **kwargs)`` draws; 0 where no rewrite covers it.
+
+    ``kwargs`` may have a generator, which decides on nothing here.
+    """
+    drawing = RANDOM.get(overload)
+    if drawing is None:
+        return 0
+    x, named = args[0], without_generator(kwargs)
+    # Elements that lie otherwise are drawn in the order in which they lie.
+    if not x.is_contiguous() or not drawing.covers(*args, **named):
+        return 0
+    return drawing.each * int(x.numel())
+
+
+def without_generator(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """``kwargs`` but for the generator."""
+    return {name: value for name, value in kwargs.items() if name != "generator"}
 
 
 def _mask(value: int) -> torch.Tensor:
     return torch.full([1], value, dtype=torch.int64)
 
 
-def _twisted(upper: torch.Tensor, lower: torch.Tensor) -> torch.Tensor:
-    mixed = (upper & _mask(0x80000000)) | (lower & _mask(0x7FFFFFFF))
-    return _shifted(mixed, 1) ^ ((lower & _mask(1)) * _TWIST)
-
-
-def _next_words(old: torch.Tensor) -> torch.Tensor:
-    """The generator's next 624 words: each from words before it, so in pieces that do not need each other."""
-    split = _WORDS - _AHEAD
-    first = old[_AHEAD:] ^ _twisted(old[:split], old[1 : split + 1])
-    second = first ^ _twisted(old[split : 2 * split], old[split + 1 : 2 * split + 1])
-    third = second[: _WORDS - 1 - 2 * split] ^ _twisted(old[2 * split : -1], old[2 * split + 1 :])
-    last = second[_WORDS - 1 - 2 * split :][:1] ^ _twisted(old[-1:], first[:1])
-    return torch.cat([first, second, third, last])
-
-
-def _tempered(word: torch.Tensor) -> torch.Tensor:
-    word = word ^ _shifted(word, 11)
-    word = word ^ ((word * 128) & _mask(0x9D2C5680))
-    word = word ^ ((word * 32768) & _mask(0xEFC60000))
-    return word ^ _shifted(word, 18)
-
-
-def _draw(words: torch.Tensor, place: torch.Tensor, count: int) -> tuple[torch.Tensor, State]:
-    """The next ``count`` numbers of 32 bits, and the state behind them."""
-    blocks = [words]
-    for _ in range(-(-count // _WORDS)):
-        blocks.append(_next_words(blocks[-1]))
-    stream = torch.cat(blocks)
-    numbers = _tempered(stream.index_select(0, place + torch.arange(count)))
-    end = place + count
-    # The block of the last word read: its end is not yet the next one's start.
-    block = torch.div(end - 1, _WORDS, rounding_mode="floor").clamp(min=0)
-    after = torch.stack(blocks).index_select(0, block.reshape(1)).reshape(_WORDS)
-    return numbers, (after, end - block * _WORDS)
-
-
-_DIGITS = 24
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-
-
-def _uniform(state: State, count: int) -> tuple[torch.Tensor, State]:
+def _uniform(numbers: torch.Tensor) -> torch.Tensor:
     """float32 in [0, 1)."""
-    numbers, state = _draw(*state, count)
-    return (numbers & _mask((1 << _DIGITS) - 1)).to(torch.float32) * 2.0**-_DIGITS, state
+    return (numbers & _mask((1 << _DIGITS) - 1)).to(torch.float32) * 2.0**-_DIGITS
 
 
-def _uniform_double(state: State, count: int) -> tuple[torch.Tensor, State]:
-    numbers, state = _draw(*state, 2 * count)
-    pairs = numbers.reshape(count, 2)
+def _uniform_double(numbers: torch.Tensor) -> torch.Tensor:
+    pairs = numbers.reshape(-1, 2)
     high = (pairs[:, 0] & _mask((1 << 21) - 1)).to(torch.float64)
-    return (high * 2.0**32 + pairs[:, 1].to(torch.float64)) * 2.0**-53, state
+    return (high * 2.0**32 + pairs[:, 1].to(torch.float64)) * 2.0**-53
 
 
-def _fits(x: torch.Tensor) -> bool:
-    return 0 < x.numel() <= _MOST_NUMBERS and x.is_contiguous()
+def _always(*_: Any, **__: Any) -> bool:
+    return True
 
 
-def _drawn(overload: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function of state, tensor and arguments that returns its values, flat, and the state."""
+def _is_float(x: torch.Tensor, *_: Any, **__: Any) -> bool:
+    return x.dtype in _FLOATS
+
+
+def _drawn(
+    overload: Any, each: int, covers: Callable[..., bool] = _always
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function of numbers, tensor and arguments that returns its values, flat."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        def computed(
-            words: torch.Tensor, place: torch.Tensor, x: torch.Tensor, *args: Any, **named: Any
-        ) -> Any:
-            named.pop("generator", None)
-            result = function((words, place), x, *args, **named) if _fits(x) else NotImplemented
-            if result is NotImplemented:
-                return NotImplemented
-            values, state = result
-            return values.reshape(x.shape).to(x.dtype), *state
+        def shaped(numbers: torch.Tensor, x: torch.Tensor, *args: Any, **named: Any) -> torch.Tensor:
+            values: torch.Tensor = function(numbers, x, *args, **named)
+            return values.reshape(x.shape).to(x.dtype)
 
-        RANDOM[overload] = computed
+        RANDOM[overload] = Drawing(each, covers, shaped)
         return function
 
     return register
 
 
-@_drawn(aten.uniform.default)
-def _uniform_between(state: State, x: torch.Tensor, start: float = 0.0, end: float = 1.0) -> Any:
-    if x.dtype not in _FLOATS:
-        return NotImplemented
-    values, state = _uniform(state, x.numel())
-    rounded = (values * (end - start) + start).to(x.dtype)
+@_drawn(aten.uniform.default, 1, _is_float)
+def _uniform_between(
+    numbers: torch.Tensor, x: torch.Tensor, start: float = 0.0, end: float = 1.0
+) -> torch.Tensor:
+    rounded = (_uniform(numbers) * (end - start) + start).to(x.dtype)
     # The end is no part of the interval, even where rounding leads there.
-    return torch.where(rounded == end, torch.full_like(rounded, start), rounded), state
+    return torch.where(rounded == end, torch.full_like(rounded, start), rounded)
 
 
-@_drawn(aten.bernoulli.p)
-def _bernoulli(state: State, x: torch.Tensor, p: float = 0.5) -> Any:
-    values, state = _uniform_double(state, x.numel())
-    return values < p, state
+@_drawn(aten.bernoulli.p, 2)
+def _bernoulli(numbers: torch.Tensor, x: torch.Tensor, p: float = 0.5) -> torch.Tensor:
+    return _uniform_double(numbers) < p
 
 
-@_drawn(aten.bernoulli.default)
-def _bernoulli_each(state: State, x: torch.Tensor) -> Any:
-    if x.dtype not in _FLOATS:
-        return NotImplemented
-    values, state = _uniform(state, x.numel())
-    return values < x.reshape(-1).float(), state
+@_drawn(aten.bernoulli.default, 1, _is_float)
+def _bernoulli_each(numbers: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return _uniform(numbers) < x.reshape(-1).float()
 
 
-@_drawn(aten.exponential.default)
-def _exponential(state: State, x: torch.Tensor, rate: float = 1.0) -> Any:
-    values, state = _uniform_double(state, x.numel())
-    return -torch.log1p(-values) / rate, state
+@_drawn(aten.exponential.default, 2)
+def _exponential(numbers: torch.Tensor, x: torch.Tensor, rate: float = 1.0) -> torch.Tensor:
+    return -torch.log1p(-_uniform_double(numbers)) / rate
 
 
-@_drawn(aten.cauchy.default)
-def _cauchy(state: State, x: torch.Tensor, median: float = 0.0, sigma: float = 1.0) -> Any:
-    values, state = _uniform_double(state, x.numel())
-    return median + sigma * torch.tan(math.pi * (values - 0.5)), state
+@_drawn(aten.cauchy.default, 2)
+def _cauchy(numbers: torch.Tensor, x: torch.Tensor, median: float = 0.0, sigma: float = 1.0) -> torch.Tensor:
+    return median + sigma * torch.tan(math.pi * (_uniform_double(numbers) - 0.5))
 
 
-@_drawn(aten.geometric.default)
-def _geometric(state: State, x: torch.Tensor, p: float) -> Any:
-    values, state = _uniform_double(state, x.numel())
-    return torch.ceil(torch.log(values) / math.log1p(-p)), state
+@_drawn(aten.geometric.default, 2)
+def _geometric(numbers: torch.Tensor, x: torch.Tensor, p: float) -> torch.Tensor:
+    return torch.ceil(torch.log(_uniform_double(numbers)) / math.log1p(-p))
 
 
-def _whole(state: State, x: torch.Tensor, base: int, span: int) -> Any:
-    if span >= 1 << 28:  # from here on the CPU draws 64 bits
-        return NotImplemented
-    numbers, state = _draw(*state, x.numel())
-    return numbers % span + base, state
+def _is_below(x: torch.Tensor, to: int) -> bool:
+    return to < _WIDEST
 
 
-@_drawn(aten.random.to)
-def _random_below(state: State, x: torch.Tensor, to: int) -> Any:
-    return _whole(state, x, 0, to)
+def _is_between(x: torch.Tensor, start: int, to: int | None) -> bool:
+    return to is not None and to - start < _WIDEST
 
 
-@_drawn(getattr(aten.random, "from"))
-def _random_between(state: State, x: torch.Tensor, start: int, to: int | None) -> Any:
-    return NotImplemented if to is None else _whole(state, x, start, to - start)
+@_drawn(aten.random.to, 1, _is_below)
+def _random_below(numbers: torch.Tensor, x: torch.Tensor, to: int) -> torch.Tensor:
+    return numbers % to
+
+
+# By position: the name of its argument ``from`` is a word of Python's.
+@_drawn(getattr(aten.random, "from"), 1, _is_between)
+def _random_between(numbers: torch.Tensor, x: torch.Tensor, start: int, to: int) -> torch.Tensor:
+    return numbers % (to - start) + start
+
+
+def _drops(x: torch.Tensor, p: float, train: bool | None) -> bool:
+    return x.dtype in _FLOATS and train is not False
 
 
 def _native_dropout(
-    words: torch.Tensor, place: torch.Tensor, x: torch.Tensor, p: float, train: bool | None
-) -> Any:
-    if not _fits(x) or x.dtype not in _FLOATS or train is False or not 0.0 < p < 1.0:
-        return NotImplemented
-    values, state = _uniform_double((words, place), x.numel())
-    kept = (values < 1.0 - p).reshape(x.shape)
-    scale = 1.0 / (1.0 - p)
-    return torch.where(kept, x * scale, torch.zeros_like(x)), kept, *state
+    numbers: torch.Tensor, x: torch.Tensor, p: float, train: bool | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    kept = (_uniform_double(numbers) < 1.0 - p).reshape(x.shape)
+    # What is dropped is multiplied by zero, of which infinity makes NaN; XLA has a product by a mask select.
+    return torch.where(kept, x, x * 0.0) * (1.0 / (1.0 - p) if p < 1.0 else 0.0), kept
 
 
-RANDOM[aten.native_dropout.default] = _native_dropout
+RANDOM[aten.native_dropout.default] = Drawing(2, _drops, _native_dropout)
