@@ -21,15 +21,16 @@ from harness.errors import UsageError
 from harness.job import Job
 from harness.limits import Limits
 from harness.local import LocalBatch
-from harness.segments import Outbox
+from harness.segments import Outbox, put
+from harness.standing import REFUSED_DIR
 from results.plan import OUTPUT_DIR
 
 _LOOK_SECONDS = 0.2
 SHIP_SECONDS = 1.0
 """How often a node leaves what its batch logged; so much of a log is lost with a node."""
 
-OUTPUT = "output"
-"""Folder below a batch's segments that takes what its process printed."""
+LEFT_DIRS = (OUTPUT_DIR, REFUSED_DIR)
+"""Folders of a run of which a node leaves its part below a batch's segments."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +61,12 @@ class Returned:
 
     Attributes:
         segments: how many it left; only then is its log whole.
-        output: names of the files that it printed into.
+        left: the other files that it left there, each a folder of ``LEFT_DIRS`` and a name.
     """
 
     end: BatchEnd
     segments: int
-    output: tuple[str, ...]
+    left: tuple[tuple[str, str], ...]
     node: str
 
 
@@ -90,8 +91,8 @@ def run_batch(work: Work) -> Returned:
             batch.stop()
             outbox.finish()
         assert batch.end is not None
-        output = _leave_output(job.folder / OUTPUT_DIR, files, f"{root}/{OUTPUT}")
-        return Returned(end=batch.end, segments=outbox.count, output=output, node=node)
+        left = _leave(job.folder, files, root)
+        return Returned(end=batch.end, segments=outbox.count, left=left, node=node)
 
 
 def describe(device: str) -> Description:
@@ -136,14 +137,13 @@ def _follow(batch: LocalBatch, outbox: Outbox) -> None:
             shipped = time.monotonic()
 
 
-def _leave_output(folder: Path, files: Any, root: str) -> tuple[str, ...]:
-    """Copy what the process printed beside the segments; without it the results are whole all the same."""
-    names = []
-    for path in sorted(folder.glob("*")) if folder.is_dir() else ():
+def _leave(folder: Path, files: Any, root: str) -> tuple[tuple[str, str], ...]:
+    """Copy what else there is of a batch beside its segments; without it the results are whole too."""
+    left = []
+    for path in sorted(path for name in LEFT_DIRS for path in (folder / name).glob("*")):
         try:
-            files.makedirs(root, exist_ok=True)
-            files.pipe_file(f"{root}/{path.name}", path.read_bytes())
+            put(files, f"{root}/{path.parent.name}/{path.name}", path.read_bytes())
         except Exception:  # noqa: BLE001 - each storage raises errors of its own
             continue
-        names.append(path.name)
-    return tuple(names)
+        left.append((path.parent.name, path.name))
+    return tuple(left)
