@@ -196,7 +196,7 @@ class LocalBatch:
             return Fate.FINISHED if code in self._good_codes else Fate.DIED_AFTER_SUCCESS
         if code == processes.DISK_FULL_EXIT:
             return Fate.DISK_FULL
-        if code == processes.UNKNOWN_EXIT and not process_tree.is_alive(self._server):
+        if code == processes.UNKNOWN_EXIT and not self._is_ours and not process_tree.is_alive(self._server):
             return Fate.LOST
         if code == -signal.SIGKILL and self._oom.killed():
             return Fate.OOM_KILLED
@@ -204,6 +204,11 @@ class LocalBatch:
             collecting = self.job.cases[0].kind is CaseKind.PYTEST
             return Fate.DIED_AT_COLLECTION if collecting else Fate.DIED_AT_START
         return Fate.SIGNALLED if code < 0 else Fate.EXITED
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether it is a child of this process, which no fork server stands between."""
+        return isinstance(self.process, ChildProcess)
 
     @property
     def _good_codes(self) -> frozenset[int]:

@@ -70,7 +70,7 @@ class RayEngine:
         self._segments: Path | None = None
         self._running = 0
         if self._url:
-            _file_system(self._url)
+            file_system(self._url)
 
     @property
     def slots(self) -> int:
@@ -128,7 +128,7 @@ class RayBatch:
         self.end: BatchEnd | None = None
         self._engine = engine
         self._url = url
-        self._files, self._root = _file_system(url)
+        self._files, self._root = file_system(url)
         self._inbox = Inbox(self._files, self._root)
         self._log: EventLog | None = None
         self._standing = Standing(job)
@@ -263,7 +263,7 @@ class RayBatch:
             self._log.close()
 
 
-def _file_system(url: str) -> tuple[Any, str]:
+def file_system(url: str) -> tuple[Any, str]:
     """The file system of a URL and the path in it.
 
     Raises:

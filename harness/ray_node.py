@@ -6,6 +6,7 @@ import dataclasses
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,18 @@ import fsspec
 import psutil
 import ray
 
-from harness import __version__, devices, processes
+from harness import __version__, devices, processes, pytest_sessions
 from harness.devices.base import Description
 from harness.engine import BatchEnd
 from harness.errors import UsageError
 from harness.job import Job
 from harness.limits import Limits
 from harness.local import LocalBatch
+from harness.pytest_sessions import Session
 from harness.segments import Outbox, put
 from harness.standing import REFUSED_DIR
-from results.plan import OUTPUT_DIR
+from results.plan import OUTPUT_DIR, Case
+from results.vocabulary import CaseKind
 
 _LOOK_SECONDS = 0.2
 SHIP_SECONDS = 1.0
@@ -74,12 +77,14 @@ def run_batch(work: Work) -> Returned:
     """Run a batch in a fresh process of this node; a cancelled task ends it.
 
     Raises:
-        UsageError: this node has another version of the harness.
+        UsageError: this node has another version of the harness, or not the tests.
         InfrastructureError: segments cannot be written.
     """
     node = ray.util.get_node_ip_address()
     if work.version != __version__:
         raise UsageError(f"node {node} has harness {__version__}, the supervisor {work.version}")
+    if work.job.cases[0].kind is CaseKind.PYTEST:
+        _require_folder(Path(work.job.cases[0].spec["root"]))
     files, root = fsspec.url_to_fs(work.url)
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         job = settled(work, Path(scratch))
@@ -93,6 +98,38 @@ def run_batch(work: Work) -> Returned:
         assert batch.end is not None
         left = _leave(job.folder, files, root)
         return Returned(end=batch.end, segments=outbox.count, left=left, node=node)
+
+
+def leave(url: str, name: str, data: bytes) -> None:
+    """Leave a file below a URL, as batches do with their logs.
+
+    Raises:
+        UsageError: it cannot be written from this node.
+    """
+    try:
+        files, root = fsspec.url_to_fs(url)
+        put(files, f"{root}/{name}", data)
+    except Exception as error:  # each storage raises errors of its own
+        node = ray.util.get_node_ip_address()
+        raise UsageError(f"event logs cannot go to {url}: node {node} cannot write there: {error}") from error
+
+
+def collect(paths: Sequence[str], session: Session) -> list[Case]:
+    """The cases that pytest collects on this node; see :func:`harness.pytest_sessions.collect`.
+
+    Raises:
+        HarnessError: as there; also where this node has no such folder.
+    """
+    _require_folder(session.root)
+    return pytest_sessions.collect(paths, session)
+
+
+def _require_folder(root: Path) -> None:
+    if not root.is_dir():
+        raise UsageError(
+            f"node {ray.util.get_node_ip_address()} has no folder {root}: "
+            "pytest_root has to lie at the same path on every node"
+        )
 
 
 def describe(device: str) -> Description:
