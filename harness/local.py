@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ from harness.job import Job, run_job
 from harness.limits import Excess, Limits, passed_deadline, passed_silence, passed_usage
 from harness.oom import OomWatch
 from harness.output import Output
-from harness.standing import Standing
+from harness.standing import Standing, keep_refused
+from harness.tail import appended
 from results.events import CANNOT_LOG_EXIT, Ended, Entered, Record
 from results.plan import OUTPUT_DIR
 from results.vocabulary import CaseKind, Fate, Outcome
@@ -97,8 +99,8 @@ class LocalBatch:
     @property
     def now(self) -> str:
         """The case and stage it is in."""
-        stage = self._standing.stage
-        return f"{stage.case} {stage.stage}" if stage else ""
+        entered = self._standing.entered
+        return f"{entered.case} {entered.stage}" if entered else ""
 
     @property
     def _seconds_in_stage(self) -> float:
@@ -128,7 +130,7 @@ class LocalBatch:
             self._bury(stopped=True)
 
     def _advance(self) -> list[Record]:
-        records = self._standing.advance()
+        records = self._standing.take(appended(self.job.log, self._standing.offset))
         if records:
             self._since = time.monotonic()
         return records
@@ -136,8 +138,8 @@ class LocalBatch:
     def _passed(self) -> Excess | None:
         if self._standing.refused:
             return Excess(Fate.LOG_REFUSED, f"its worker's log cannot be right: {self._standing.refused}")
-        stage = self._standing.stage
-        late = passed_deadline(self._limits, stage.stage if stage else None, self._seconds_in_stage)
+        entered = self._standing.entered
+        late = passed_deadline(self._limits, entered.stage if entered else None, self._seconds_in_stage)
         if late is not None:
             return late
         heard = time.monotonic() - max(self._since, self._output.last_heard)
@@ -165,11 +167,10 @@ class LocalBatch:
         self._output.close()
         standing = self._standing
         if standing.refused:
-            standing.set_aside()
+            self._set_aside()
         fate = Fate.INTERRUPTED if stopped else self._fate(code)
         place = standing.place
         blamed = place is not None and fate not in NOBODYS_FAULT
-        lost = standing.case(place.case) if place else None
         self.end = BatchEnd(
             fate=fate,
             signal=max(-code, 0),
@@ -177,24 +178,30 @@ class LocalBatch:
             case=place.case if place else "",
             stage=place.stage if place else "",
             charged=self._charge(place, fate, code) if place and blamed else None,
-            remaining=tuple(case for case in standing.unfinished if case is not lost),
-            interrupted=None if blamed else lost,
+            remaining=standing.left,
+            interrupted=None if blamed else standing.under_way,
             entered_any=standing.entered_any,
             output_tail="" if fate is Fate.FINISHED else self._output.last_words(),
             peak_bytes=self._peak,
         )
         self.process.close()
 
+    def _set_aside(self) -> None:
+        """Cut a refused log to what stands; nobody may write it now."""
+        with contextlib.suppress(FileNotFoundError):
+            keep_refused(self.job, self.job.log.read_bytes())
+            os.truncate(self.job.log, self._standing.offset)
+
     def _fate(self, code: int) -> Fate:
         if self._excess is not None:
             return self._excess.fate
         if self._standing.refused:
             return Fate.LOG_REFUSED
-        if not self._standing.unfinished:
+        if self._standing.done:
             return Fate.FINISHED if code in self._good_codes else Fate.DIED_AFTER_SUCCESS
         if code == CANNOT_LOG_EXIT:
             return Fate.DISK_FULL
-        if code == processes.UNKNOWN_EXIT and not process_tree.is_alive(self._server):
+        if code == processes.UNKNOWN_EXIT and not self._is_ours and not process_tree.is_alive(self._server):
             return Fate.LOST
         if code == -signal.SIGKILL and self._oom.killed():
             return Fate.OOM_KILLED
@@ -202,6 +209,11 @@ class LocalBatch:
             collecting = self.job.cases[0].kind is CaseKind.PYTEST
             return Fate.DIED_AT_COLLECTION if collecting else Fate.DIED_AT_START
         return Fate.SIGNALLED if code < 0 else Fate.EXITED
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether it is a child of this process, which no fork server stands between."""
+        return isinstance(self.process, ChildProcess)
 
     @property
     def _good_codes(self) -> frozenset[int]:
@@ -218,7 +230,7 @@ class LocalBatch:
         elif fate is Fate.LOG_REFUSED:
             message = f"its worker's log cannot be right: {self._standing.refused}"
         else:
-            where = "in" if self._standing.stage else "on its way to"
+            where = "in" if self._standing.entered else "on its way to"
             message = f"the process died {where} {place.stage}: {processes.describe_exit(code)}"
         return Ended(
             case=place.case,

@@ -101,7 +101,7 @@ def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool
     with site(profile) as place:
         description = usable_device(place, profile.device)
         with hub.serve_for(profile, store, place.host) as endpoint:
-            plan = plan_run(profile, new_run_id(store, profile.device), endpoint, say)
+            plan = plan_run(profile, new_run_id(store, profile.device), endpoint, say, place.collect)
             planned, count = len(plan.cases), description.count
             say(f"run {plan.run}: {planned} cases planned on {count} {profile.device} devices")
             models = hub.model_settings(profile, endpoint, store, place.host)

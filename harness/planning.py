@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import version
@@ -21,6 +21,8 @@ from results.vocabulary import CaseKind
 
 _LISTING_SECONDS = 300
 
+Collect = Callable[[Sequence[str], Session], list[Case]]
+
 
 def new_run_id(store: Path, device: str, now: datetime | None = None) -> str:
     """An id for a run that begins now: time and device, e.g. ``20261130-053000-neuron``."""
@@ -32,16 +34,21 @@ def new_run_id(store: Path, device: str, now: datetime | None = None) -> str:
     return run
 
 
-def plan_run(profile: Profile, run: str, endpoint: str, say: Callable[[str], None]) -> Plan:
+def plan_run(
+    profile: Profile, run: str, endpoint: str, say: Callable[[str], None], collect: Collect = collect
+) -> Plan:
     """Collect every case of a profile and fix them.
 
     An expectation that matches no case is said, unless the profile selects only some cases anyway.
+
+    Args:
+        collect: collects pytest's cases, where the device is.
 
     Raises:
         NothingCollectedError: the selection matched no case.
         UsageError: a selection or an expectation file is wrong.
     """
-    cases = [*_models(profile, endpoint), *_opinfo(profile), *_pytest(profile)]
+    cases = [*_models(profile, endpoint), *_opinfo(profile), *_pytest(profile, collect)]
     if not cases:
         raise NothingCollectedError(
             f"profile {profile.name!r} matched no case: model_filter is {profile.model_filter!r}, "
@@ -108,7 +115,7 @@ def _opinfo(profile: Profile) -> list[Case]:
     return [case for case in cases if fnmatchcase(case.id, profile.test_filter)]
 
 
-def _pytest(profile: Profile) -> list[Case]:
+def _pytest(profile: Profile, collect: Collect) -> list[Case]:
     if PYTEST not in profile.suites:
         return []
     if not profile.pytest_paths:

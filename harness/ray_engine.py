@@ -20,14 +20,13 @@ import ray
 
 from harness.engine import Batch, BatchEnd
 from harness.errors import HarnessError, UsageError
-from harness.following import Following
 from harness.job import Job
 from harness.limits import Limits
 from harness.ray_cluster import Cluster
-from harness.ray_node import OUTPUT, Returned, Work, run_batch
+from harness.ray_node import LEFT_DIRS, Returned, Work, run_batch
 from harness.segments import Inbox
-from results.events import EventLog, EventLogError, LogWriteError, Record, read_lines
-from results.plan import OUTPUT_DIR
+from harness.standing import Standing, keep_refused
+from results.events import EventLog, EventLogError, LogWriteError, Record
 from results.vocabulary import Fate
 
 SEGMENTS_DIR = "segments"
@@ -71,7 +70,7 @@ class RayEngine:
         self._segments: Path | None = None
         self._running = 0
         if self._url:
-            _file_system(self._url)
+            file_system(self._url)
 
     @property
     def slots(self) -> int:
@@ -129,11 +128,10 @@ class RayBatch:
         self.end: BatchEnd | None = None
         self._engine = engine
         self._url = url
-        self._files, self._root = _file_system(url)
+        self._files, self._root = file_system(url)
         self._inbox = Inbox(self._files, self._root)
         self._log: EventLog | None = None
-        self._records = 0
-        self._following = Following(job.cases)
+        self._standing = Standing(job)
         self._answer: Returned | None = None
         self._returned_at: float | None = None
         self._next_poll = 0.0
@@ -146,7 +144,7 @@ class RayBatch:
     @property
     def now(self) -> str:
         """The case and stage it is in, as far as is known."""
-        entered = self._following.entered
+        entered = self._standing.entered
         return f"{entered.case} {entered.stage}" if entered else ""
 
     @property
@@ -158,19 +156,17 @@ class RayBatch:
         """Take in what has arrived, and the task's end."""
         if self.end is not None:
             return []
-        lost: Exception | None = None
-        records: list[Record] = []
+        lost: ray.exceptions.RayError | None = None
         try:
             self._ask()
         except ray.exceptions.RayError as error:
             lost = error
-        try:
-            records = self._fetch(now=lost is not None)
-        except EventLogError as error:
-            self._cancel()
-            lost = error
+        records = self._fetch(now=lost is not None)
         if lost is not None:
             self._lose(said(lost), node_died=isinstance(lost, ray.exceptions.NodeDiedError))
+        elif self._standing.refused:  # the node found nothing wrong with it, so its case is not to blame
+            if self.returned:
+                self._lose(f"its log, as it came from the node, cannot be right: {self._standing.refused}")
         elif self._answer is not None and self._inbox.count >= self._answer.segments:
             self._finish(self._answer)
         elif self._returned_at and time.monotonic() - self._returned_at > _ARRIVAL_SECONDS:
@@ -193,23 +189,31 @@ class RayBatch:
 
     def _fetch(self, *, now: bool) -> list[Record]:
         began = time.monotonic()
-        if not now and began < self._next_poll:
+        if self._standing.refused or (not now and began < self._next_poll):
             return []
-        lines = self._inbox.read().decode("ascii", "replace").splitlines(keepends=True)
+        lines = self._inbox.read()
         self._next_poll = time.monotonic() + self._engine.pace(time.monotonic() - began)
-        records = list(read_lines(lines, self._url, self._records))
+        before = self._standing.offset
+        records = self._standing.take(lines)
         if records and self._log is None:
             self._log = EventLog(self.job.log)
         for record in records:
             assert self._log is not None
             self._log.take(record)
-            self._records = record.seq + 1
-        self._following.take(records)
+        if self._standing.refused:
+            stands = self.job.log.read_bytes() if self._log else b""
+            keep_refused(self.job, stands + lines[self._standing.offset - before :])
         return records
 
     def _cancel(self) -> None:
-        """Let the node end its process; if it does not, end what runs it, and the process with it."""
+        """Let the node end its process; if it does not, end what runs it, and the process with it.
+
+        Ray ends this process if a task is cancelled in the moment in which its result comes
+        (https://github.com/ray-project/ray/pull/54785), so only a task that shall not end by itself is.
+        """
         with contextlib.suppress(ray.exceptions.RayError):
+            if self.returned or ray.wait([self.task], timeout=0, fetch_local=False)[0]:
+                return
             ray.cancel(self.task)
             if not ray.wait([self.task], timeout=_STOP_SECONDS, fetch_local=False)[0]:
                 ray.cancel(self.task, force=True)
@@ -228,23 +232,25 @@ class RayBatch:
         )
 
     def _cut_short(self, fate: Fate, why: str = "") -> BatchEnd:
-        under_way = self._following.under_way
+        standing = self._standing
         return BatchEnd(
             fate=fate,
-            case=under_way.id if under_way else "",
-            stage=self._following.stage or "",
-            remaining=self._following.left,
-            interrupted=under_way,
-            entered_any=self._following.entered_any,
+            case=standing.place.case if standing.place else "",
+            stage=standing.place.stage if standing.place else "",
+            remaining=standing.left,
+            interrupted=standing.under_way,
+            entered_any=standing.entered_any,
             output_tail=why,
         )
 
     def _finish(self, answer: Returned) -> None:
-        for name in answer.output:
-            target = self.job.folder / OUTPUT_DIR / Path(name).name
+        for folder, name in answer.left:
+            target = self.job.folder / folder / name
+            if folder not in LEFT_DIRS or target.name != name:
+                continue
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(self._files.cat_file(f"{self._root}/{OUTPUT}/{name}"))
+                target.write_bytes(self._files.cat_file(f"{self._root}/{folder}/{name}"))
             except Exception:  # noqa: BLE001 - printed text is worth no result
                 continue
         self._close(answer.end)
@@ -257,7 +263,7 @@ class RayBatch:
             self._log.close()
 
 
-def _file_system(url: str) -> tuple[Any, str]:
+def file_system(url: str) -> tuple[Any, str]:
     """The file system of a URL and the path in it.
 
     Raises:

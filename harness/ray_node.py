@@ -6,6 +6,7 @@ import dataclasses
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -14,22 +15,25 @@ import fsspec
 import psutil
 import ray
 
-from harness import __version__, devices, processes
+from harness import __version__, devices, processes, pytest_sessions
 from harness.devices.base import Description
 from harness.engine import BatchEnd
 from harness.errors import UsageError
 from harness.job import Job
 from harness.limits import Limits
 from harness.local import LocalBatch
-from harness.segments import Outbox
-from results.plan import OUTPUT_DIR
+from harness.pytest_sessions import Session
+from harness.segments import Outbox, put
+from harness.standing import REFUSED_DIR
+from results.plan import OUTPUT_DIR, Case
+from results.vocabulary import CaseKind
 
 _LOOK_SECONDS = 0.2
 SHIP_SECONDS = 1.0
 """How often a node leaves what its batch logged; so much of a log is lost with a node."""
 
-OUTPUT = "output"
-"""Folder below a batch's segments that takes what its process printed."""
+LEFT_DIRS = (OUTPUT_DIR, REFUSED_DIR)
+"""Folders of a run of which a node leaves its part below a batch's segments."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +64,12 @@ class Returned:
 
     Attributes:
         segments: how many it left; only then is its log whole.
-        output: names of the files that it printed into.
+        left: the other files that it left there, each a folder of ``LEFT_DIRS`` and a name.
     """
 
     end: BatchEnd
     segments: int
-    output: tuple[str, ...]
+    left: tuple[tuple[str, str], ...]
     node: str
 
 
@@ -73,12 +77,14 @@ def run_batch(work: Work) -> Returned:
     """Run a batch in a fresh process of this node; a cancelled task ends it.
 
     Raises:
-        UsageError: this node has another version of the harness.
+        UsageError: this node has another version of the harness, or not the tests.
         InfrastructureError: segments cannot be written.
     """
     node = ray.util.get_node_ip_address()
     if work.version != __version__:
         raise UsageError(f"node {node} has harness {__version__}, the supervisor {work.version}")
+    if work.job.cases[0].kind is CaseKind.PYTEST:
+        _require_folder(Path(work.job.cases[0].spec["root"]))
     files, root = fsspec.url_to_fs(work.url)
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         job = settled(work, Path(scratch))
@@ -90,8 +96,40 @@ def run_batch(work: Work) -> Returned:
             batch.stop()
             outbox.finish()
         assert batch.end is not None
-        output = _leave_output(job.folder / OUTPUT_DIR, files, f"{root}/{OUTPUT}")
-        return Returned(end=batch.end, segments=outbox.count, output=output, node=node)
+        left = _leave(job.folder, files, root)
+        return Returned(end=batch.end, segments=outbox.count, left=left, node=node)
+
+
+def leave(url: str, name: str, data: bytes) -> None:
+    """Leave a file below a URL, as batches do with their logs.
+
+    Raises:
+        UsageError: it cannot be written from this node.
+    """
+    try:
+        files, root = fsspec.url_to_fs(url)
+        put(files, f"{root}/{name}", data)
+    except Exception as error:  # each storage raises errors of its own
+        node = ray.util.get_node_ip_address()
+        raise UsageError(f"event logs cannot go to {url}: node {node} cannot write there: {error}") from error
+
+
+def collect(paths: Sequence[str], session: Session) -> list[Case]:
+    """The cases that pytest collects on this node; see :func:`harness.pytest_sessions.collect`.
+
+    Raises:
+        HarnessError: as there; also where this node has no such folder.
+    """
+    _require_folder(session.root)
+    return pytest_sessions.collect(paths, session)
+
+
+def _require_folder(root: Path) -> None:
+    if not root.is_dir():
+        raise UsageError(
+            f"node {ray.util.get_node_ip_address()} has no folder {root}: "
+            "pytest_root has to lie at the same path on every node"
+        )
 
 
 def describe(device: str) -> Description:
@@ -136,14 +174,13 @@ def _follow(batch: LocalBatch, outbox: Outbox) -> None:
             shipped = time.monotonic()
 
 
-def _leave_output(folder: Path, files: Any, root: str) -> tuple[str, ...]:
-    """Copy what the process printed beside the segments; without it the results are whole all the same."""
-    names = []
-    for path in sorted(folder.glob("*")) if folder.is_dir() else ():
+def _leave(folder: Path, files: Any, root: str) -> tuple[tuple[str, str], ...]:
+    """Copy what else there is of a batch beside its segments; without it the results are whole too."""
+    left = []
+    for path in sorted(path for name in LEFT_DIRS for path in (folder / name).glob("*")):
         try:
-            files.makedirs(root, exist_ok=True)
-            files.pipe_file(f"{root}/{path.name}", path.read_bytes())
+            put(files, f"{root}/{path.parent.name}/{path.name}", path.read_bytes())
         except Exception:  # noqa: BLE001 - each storage raises errors of its own
             continue
-        names.append(path.name)
-    return tuple(names)
+        left.append((path.parent.name, path.name))
+    return tuple(left)

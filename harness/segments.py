@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import InfrastructureError
+from harness.tail import appended
 
 PATIENCE = 60.0
 """Seconds for which writing may fail before a node gives up."""
@@ -37,6 +38,25 @@ def _name(root: str, number: int) -> str:
     return f"{root}/{number:06}"
 
 
+def put(files: Any, path: str, data: bytes) -> None:
+    """Write a file, and the folders above it where a storage has any.
+
+    An object store that is asked for a folder makes its bucket, even one whose name is mistyped, and needs
+    none. So folders are made only where writing fails without, and the topmost, the bucket, never is.
+
+    Raises:
+        Exception: whatever the storage raises.
+    """
+    try:
+        files.pipe_file(path, data)
+    except FileNotFoundError:
+        top = path[: path.find("/", 1)]
+        if not files.exists(top):
+            raise
+        files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        files.pipe_file(path, data)
+
+
 class Outbox:
     """Leaves what is appended to a log as segments below ``root`` of a file system of fsspec.
 
@@ -51,7 +71,6 @@ class Outbox:
         self._log = log
         self._offset = 0
         self._pending = b""
-        self._made = False
         self._failing_since: float | None = None
 
     def ship(self, end: int | None = None) -> bool:
@@ -66,10 +85,7 @@ class Outbox:
         if not self._pending:
             return True
         try:
-            if not self._made:
-                self._files.makedirs(self._root, exist_ok=True)
-                self._made = True
-            self._files.pipe_file(_name(self._root, self.count), pack(self._pending))
+            put(self._files, _name(self._root, self.count), pack(self._pending))
         except Exception as error:  # noqa: BLE001 - each storage raises errors of its own
             self._bear(error)
             return False
@@ -88,13 +104,7 @@ class Outbox:
                 time.sleep(1)
 
     def _new_lines(self, end: int | None) -> bytes:
-        try:
-            with self._log.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read() if end is None else file.read(max(0, end - self._offset))
-        except FileNotFoundError:
-            return b""
-        lines = data[: data.rfind(b"\n") + 1]
+        lines = appended(self._log, self._offset, end)
         self._offset += len(lines)
         return lines
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from harness import devices, processes
+from harness import devices, processes, pytest_sessions
 from harness.devices.base import Description
 from harness.engine import Engine
 from harness.errors import UsageError
 from harness.hub import HERE
 from harness.local import LocalEngine
 from harness.profiles import RAY, Profile
+from harness.pytest_sessions import Session
+from results.plan import Case
 
 
 class Site(Protocol):
@@ -29,6 +31,13 @@ class Site(Protocol):
 
         Raises:
             HarnessError: looking at it failed.
+        """
+
+    def collect(self, paths: Sequence[str], session: Session) -> list[Case]:
+        """What pytest collects there; see :func:`harness.pytest_sessions.collect`.
+
+        Raises:
+            HarnessError: as there.
         """
 
     def engine(self) -> Engine:
@@ -67,6 +76,10 @@ class LocalSite:
     def describe(self, device: str) -> Description:
         """Describe the device, in a child."""
         return processes.call(devices.describe, device)
+
+    def collect(self, paths: Sequence[str], session: Session) -> list[Case]:
+        """Collect in children."""
+        return pytest_sessions.collect(paths, session)
 
     def engine(self) -> Engine:
         """Processes of this machine."""

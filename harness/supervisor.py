@@ -206,7 +206,7 @@ class Supervisor:
         """Record how a batch ended, what that means for its case, and queue what it left."""
         if end.entered_any:
             self._start_deaths = 0
-        elif end.fate is Fate.DIED_AT_START or (
+        elif end.fate in (Fate.DIED_AT_START, Fate.LOST) or (
             end.fate not in (Fate.FINISHED, Fate.INTERRUPTED) and job.cases[0].kind is not CaseKind.PYTEST
         ):
             self._start_deaths += 1

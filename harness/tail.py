@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from results.events import EventLogError, Record, decode
 
+def appended(log: Path, offset: int, end: int | None = None) -> bytes:
+    """The whole lines of a log from byte ``offset`` on, as far as byte ``end`` or all that are there.
 
-class LogTail:
-    """Reads what was appended to a log since the last look; the file may not exist yet.
-
-    Attributes:
-        offset: bytes of the records given so far.
-        seq: number of the next record.
+    A line still being written is left for the next look; a log that is not there yet has no lines.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.offset = 0
-        self.seq = 0
-
-    def new(self) -> list[Record]:
-        """Records that are whole by now; a line still being written is left for the next look.
-
-        Raises:
-            EventLogError: a line is no record, or not the next one.
-        """
-        return list(self.records())
-
-    def records(self) -> Iterator[Record]:
-        """The same one by one; a record counts as given when the next one is asked for."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self.offset)
-                data = file.read()
-        except FileNotFoundError:
-            return
-        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
-            record = decode(line.decode("ascii", "replace"))
-            if record.seq != self.seq:
-                raise EventLogError(f"expected record {self.seq}, found {record.seq}")
-            yield record
-            self.offset += len(line)
-            self.seq += 1
+    try:
+        with log.open("rb") as file:
+            file.seek(offset)
+            data = file.read() if end is None else file.read(max(0, end - offset))
+    except FileNotFoundError:
+        return b""
+    return data[: data.rfind(b"\n") + 1]

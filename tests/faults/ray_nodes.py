@@ -10,12 +10,17 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
+import fsspec
+
 from harness import local, processes
+from harness.engine import BatchEnd
 from harness.job import Job
 from harness.processes import become_worker
 from harness.ray_node import Returned, Work, run_batch
+from harness.segments import Outbox
 from results.events import Ended, Entered, EventLog
-from results.vocabulary import Outcome
+from results.vocabulary import Fate, Outcome, Stage
+from tests.faults import jobs as hurting
 from tests.harness import jobs
 
 STAGE_SECONDS = 0.1
@@ -26,6 +31,11 @@ HOLD = "hold"
 def behaving(work: Work) -> Returned:
     """Cases do what their names say."""
     return _with(jobs.behave, work)
+
+
+def misbehaving(work: Work) -> Returned:
+    """Cases hurt themselves in the other ways."""
+    return _with(hurting.misbehave, work)
 
 
 def slow(work: Work) -> Returned:
@@ -46,6 +56,23 @@ def elsewhere(work: Work) -> Returned:
 def of_another_version(work: Work) -> Returned:
     """The node has another harness."""
     return _with(jobs.behave, dataclasses.replace(work, version="0.0.1"))
+
+
+def of_another_batch(work: Work) -> Returned:
+    """What the first task leaves goes on with the log of another batch."""
+    if work.job.worker != "worker-00000":
+        return behaving(work)
+    files, root = fsspec.url_to_fs(work.url)
+    job = dataclasses.replace(work.job, folder=work.job.models.cache / "elsewhere")
+    with EventLog(job.log) as log:
+        for case, stage in ((case.id, case.stages[0]) for case in job.cases[:2]):
+            log.write(Entered(case=case, attempt=job.attempt, stage=stage))
+            log.write(Ended(case=case, attempt=job.attempt, stage=stage, outcome=Outcome.PASSED, seconds=0.1))
+        log.write(Entered(case=job.cases[2].id, attempt=job.attempt, stage=job.cases[2].stages[0]))
+        log.write(Entered(case="opinfo::f::c::of_nobody", attempt=1, stage=Stage.TEST))
+    outbox = Outbox(files, root, job.log)
+    outbox.finish()
+    return Returned(end=BatchEnd(fate=Fate.FINISHED), segments=outbox.count, left=(), node="here")
 
 
 def killed_once(work: Work) -> Returned:

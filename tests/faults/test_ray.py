@@ -29,12 +29,14 @@ from harness.progress import Progress
 from harness.ray_cluster import Cluster, Resource, connected
 from harness.ray_engine import RayEngine
 from harness.ray_node import Returned, Work
+from harness.standing import REFUSED_DIR
 from harness.supervisor import Supervisor
 from results.events import Ended, Event, RunEnded, WorkerEnded, WorkerStarted, read_log
 from results.ingest import ingest
 from results.plan import Plan
 from results.vocabulary import Fate, Outcome, RunState
 from tests.faults import ray_nodes
+from tests.faults.runs import PREFIX
 from tests.harness.night import FEW_TESTS, outcomes
 from tests.harness.night import Night as CommandLine
 from tests.harness.test_supervisor import deaths, ends, plan_of
@@ -177,6 +179,39 @@ def test_limits_hold_on_the_node_and_fates_are_told_apart(
     assert {death.fate for death in deaths(events)} == {
         Fate.KILLED_AT_DEADLINE, Fate.EXITED, Fate.SIGNALLED
     }  # fmt: skip
+    in_the_store(night, tmp_path)
+
+
+def test_a_worker_whose_log_cannot_be_right_is_ended_on_the_node_and_its_log_is_kept(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    night = Night(cluster, tmp_path, ray_nodes.misbehaving, "a_passes", "speaks_for_nobody", "z_passes")
+    state, events = night.run()
+    assert state is RunState.COMPLETE
+    assert ends(events) == {"a_passes": "passed", "speaks_for_nobody": "crashed", "z_passes": "passed"}
+    assert [death.fate for death in deaths(events)] == [Fate.LOG_REFUSED]
+    kept = night.folder / REFUSED_DIR / "worker-00000.jsonl"
+    assert "of_nobody" in kept.read_text()
+    in_the_store(night, tmp_path)
+
+
+def test_a_log_that_arrives_as_another_batchs_is_refused_and_what_stood_before_stands(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    names = [f"passes[{i}]" for i in range(6)]
+    night = Night(cluster, tmp_path, ray_nodes.of_another_batch, *names, workers=1)
+    state, events = night.run()
+    assert state is RunState.COMPLETE
+    (death,) = deaths(events)
+    assert (death.fate, death.case) == (Fate.LOST, f"{PREFIX}passes[2]")
+    assert "worker-00000.jsonl:6: 'opinfo::f::c::of_nobody', attempt 1, test is not" in death.output_tail
+    assert ends(events) == dict.fromkeys(names, Outcome.PASSED)
+    again = {event.case for event in events if isinstance(event, Ended) and event.attempt > 1}
+    assert again == {death.case}
+    taken = (night.folder / "events" / "worker-00000.jsonl").read_bytes()
+    kept = (night.folder / REFUSED_DIR / "worker-00000.jsonl").read_bytes()
+    assert (len(taken.splitlines()), len(kept.splitlines())) == (5, 6)
+    assert kept.startswith(taken)
     in_the_store(night, tmp_path)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness import segments
 from harness.errors import InfrastructureError
-from harness.segments import Inbox, Outbox, pack, unpack
+from harness.segments import Inbox, Outbox, pack, put, unpack
 from results.events import EventLog, EventLogError, WorkerStarted, read_lines, read_log
 
 
@@ -149,3 +149,16 @@ def test_only_what_was_checked_travels(tmp_path: Path, memory: Any) -> None:
     (tmp_path / "log").write_text("right\n")  # cut, as a log that was refused is
     outbox.finish()
     assert inbox.read() == b""
+
+
+def test_folders_are_made_where_there_are_any(tmp_path: Path) -> None:
+    files, path = fsspec.url_to_fs(f"file://{tmp_path}/some/where/000000")
+    put(files, path, b"one\n")
+    assert (tmp_path / "some" / "where" / "000000").read_bytes() == b"one\n"
+
+
+def test_a_topmost_folder_that_is_not_there_is_no_place_to_make_one() -> None:
+    top = f"/{uuid.uuid4().hex}"
+    with pytest.raises(FileNotFoundError, match=top):
+        put(fsspec.filesystem("file"), f"{top}/run/000000", b"one\n")
+    assert not Path(top).exists()
