@@ -55,7 +55,10 @@ def _facts(run: str) -> None:
 
 def _flakes(run: str) -> None:
     st.subheader("Flakes")
-    sql = "SELECT case_id, outcomes, disturbed_by FROM v_flakes WHERE run = ?"
+    sql = (
+        "SELECT case_id, outcomes, if(len(disturbed_by) = 0 AND experiments > 0, ['not reproducible'], "
+        "disturbed_by) AS disturbed_by FROM v_flakes WHERE run = ?"
+    )
     if not data.number(f"SELECT count(*) FROM ({sql})", run):
         st.info("No case came out differently when it was run again.", icon=":material/check_circle:")
         return

@@ -335,7 +335,19 @@ def _fail_once(job: Job) -> Result | None:
     return failed("not yet")
 
 
+_COMES_AND_GOES = "1011"
+"""Whether the case fails in the first process that runs it, the second, and so on; afterwards it passes."""
+
+
+def _come_and_go(job: Job) -> Result | None:
+    with (job.folder / "comes_and_goes").open("a+") as file:
+        file.write(".")
+        turn = file.tell() - 1
+    return failed("now and then") if _COMES_AND_GOES[turn : turn + 1] == "1" else None
+
+
 _ATTEMPTS: Mapping[str, Callable[[Job], Result | None]] = {
+    "z_comes_and_goes": _come_and_go,
     "fails_once": _fail_once,
     "fills_the_disk": _fill_disk,
     "disturbs": lambda _: _EARLIER.append("here"),
