@@ -21,7 +21,7 @@ from results.plan import Case
 from results.vocabulary import Outcome, Stage
 
 MIB = 1 << 20
-OUTPUT_BYTES = 200 * MIB
+OUTPUT_BYTES = 1024 * MIB
 BALLAST = "ballast"
 """File in the run's folder that takes all the room."""
 CHILDREN = "children"
@@ -276,9 +276,11 @@ _RESULTS: Mapping[str, Result] = {
 
 
 def _write_much(job: Job, _: EventLog) -> None:
-    line = b"".join(b"%06d" % i for i in range(MIB // 6 // 16))
-    for _ in range(OUTPUT_BYTES // len(line)):
-        os.write(1, line)
+    block = os.urandom(MIB)  # which cannot be compressed, so that the bound of what is kept is reached
+    for _ in range(OUTPUT_BYTES // len(block)):
+        rest = memoryview(block)
+        while rest:
+            rest = rest[os.write(1, rest) :]
 
 
 def _print_bytes(_: Job, __: EventLog) -> Result:

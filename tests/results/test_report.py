@@ -106,6 +106,7 @@ def test_flakes_and_deaths_in_the_forms_for_programs(hurt_board: Scoreboard) -> 
         "case": hurt.FLAKY.id,
         "outcomes": ["failed_numeric", "passed"],
         "disturbed_by": [hurt.CULPRIT.id],
+        "experiments": 4,
     } in (parsed["flakes"])
     deaths = {row["fate"]: (row["deaths"], row["example_case"]) for row in parsed["deaths"]}
     assert deaths == {
