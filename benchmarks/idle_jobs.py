@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from harness.job import Job
 from harness.processes import become_worker
@@ -39,3 +42,21 @@ def _work(job: Job, output: Connection, act: Callable[[], None]) -> None:
             log.write(
                 Ended(case=case.id, attempt=job.attempt, stage=stage, outcome=Outcome.PASSED, seconds=0.0)
             )
+
+
+def take_in_and_measure(store: Path, run: str) -> float:
+    """Take a run into the database, as the end of a night does; gives this process's peak memory in MB."""
+    from harness.nightly import take_in  # not before: a worker has no need of the database
+    from results.store import open_store
+
+    take_in(store, run)
+    peak = peak_megabytes()
+    with open_store(store) as reader:
+        assert reader.rows("v_completeness", run=run)[0]["complete"]
+    return peak
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)

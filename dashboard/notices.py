@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import data, look
+from results.common_failure import QUERY, CommonFailure
 from results.layout import STORE_VARIABLE
 
 _REASONS = 5
@@ -44,7 +45,11 @@ def all_well(said: str) -> None:
 
 
 def completeness(run: str) -> None:
-    """Say in one quiet line that a run is whole, or loudly that it is not."""
+    """Say in one quiet line that a run is whole, or loudly that it, or its device, is not."""
+    common = data.row(QUERY, run)
+    if common is not None:
+        said = look.plain(CommonFailure(**common).sentence, 600)
+        st.error(f"**INFRASTRUCTURE:** {said}", icon=":material/error:")
     state = data.row(
         "SELECT planned, with_result, missing, state, reason, refused_logs, refused_why, complete "
         "FROM v_completeness WHERE run = ?",

@@ -14,12 +14,14 @@ class Bisection:
 
     An experiment is a list of cases to run, in one process, before the suspect. With n cases before it
     the search takes at most 2 * ceil(log2(n)) + 1 of them; it finds one case that disturbs the suspect by
-    itself, or else the smallest group it met that only disturbs it together.
+    itself, or else the smallest group it met that only disturbs it together. Two more confirm what it
+    found: the suspect has to fail after them once more, and to pass by itself once more. A failure that
+    comes and goes as it likes would else accuse whoever happened to run before it.
 
     Attributes:
         suspect: the case that fails after others.
         next: what to run before the suspect now, ``None`` when the search is over.
-        culprits: who disturbs it; ``()`` if the failure did not come again.
+        culprits: who disturbs it; ``()`` if that could not be reproduced.
         experiments: how many were run.
     """
 
@@ -30,8 +32,8 @@ class Bisection:
         self._search = _search(tuple(before))
         self.next: Experiment | None = next(self._search)
 
-    def learn(self, failed: bool) -> None:
-        """Take in whether the suspect failed in the experiment that ``next`` asked for."""
+    def learn(self, failed: bool | None) -> None:
+        """Take in whether the suspect failed in the experiment ``next``; ``None`` if it did not end."""
         self.experiments += 1
         try:
             self.next = self._search.send(failed)
@@ -39,7 +41,7 @@ class Bisection:
             self.culprits, self.next = found.value, None
 
 
-def _search(before: Experiment) -> Generator[Experiment, bool, Experiment]:
+def _search(before: Experiment) -> Generator[Experiment, bool | None, Experiment]:
     if not (yield before):
         return ()
     while len(before) > 1:
@@ -51,4 +53,5 @@ def _search(before: Experiment) -> Generator[Experiment, bool, Experiment]:
             before = first
         else:
             break  # only together
-    return before
+    confirmed = (yield before) and (yield ()) is False
+    return before if confirmed else ()

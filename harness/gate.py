@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.errors import ExitCode
+from results.common_failure import common_failure
 from results.store import Store
 from results.vocabulary import RunState, Verdict
 
@@ -35,7 +36,9 @@ class Judgement:
 def judge(store: Store, run: str) -> Judgement:
     """Judge a run by what the store says of it.
 
-    An incomplete run is not judged by its regressions: what is missing may be one, or explain one.
+    A run in which nearly everything fails in one way says that the machine or the device is not well, and
+    nothing of the cases. An incomplete run is not judged by its regressions: what is missing may be one, or
+    explain one.
 
     Raises:
         StoreError: the store has no such run.
@@ -47,8 +50,11 @@ def judge(store: Store, run: str) -> Judgement:
         return Judgement(ExitCode.DEVICE, f"the device is down: {state['reason']}", resumable=True)
     if not state["planned"]:
         return Judgement(ExitCode.NOTHING_COLLECTED, "it planned no case")
+    unfinished = state["state"] != RunState.COMPLETE or state["missing"] > 0
+    common = common_failure(store, run)
+    if common:
+        return Judgement(ExitCode.DEVICE, common.sentence, resumable=unfinished)
     if not state["complete"] or verdicts.get(Verdict.INCOMPLETE):
-        unfinished = state["state"] != RunState.COMPLETE or state["missing"] > 0
         return Judgement(ExitCode.INCOMPLETE, _why_incomplete(state, verdicts), resumable=unfinished)
     found = [f"{verdicts[word]} {word}" for word in GATING if verdicts.get(word)]
     if found:

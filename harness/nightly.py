@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import devices, hub
+from harness import devices, hub, processes
 from harness.devices.base import Description
 from harness.environment import snapshot
 from harness.errors import ExitCode, InfrastructureError, UsageError
@@ -28,6 +28,9 @@ from results.vocabulary import CaseKind, RunState
 
 _WRITER_SECONDS = 600
 """How long the end of a run waits for somebody else who writes to the store."""
+
+_INGEST_SECONDS = 6 * 3600
+"""How long it may take to write a run into the database, the wait included."""
 
 Say = Callable[[str], None]
 
@@ -175,13 +178,26 @@ def supervise(plan: Plan, setup: Setup) -> Run:
             state, reason = supervisor.run()
         except EventLogError as error:
             raise UsageError(f"run {plan.run} cannot go on: {error}") from error
+    processes.call(take_in, store, plan.run, timeout=_INGEST_SECONDS)
+    return Run(plan.run, store, state, reason)
+
+
+def take_in(store: Path, run: str) -> None:
+    """Take what a run's logs say into the database; called in a process of its own.
+
+    What the database needs grows with a run and with the store. In another process it is no part of the
+    supervisor's memory, and a death of it is a sentence.
+
+    Raises:
+        InfrastructureError: the store cannot be written.
+        UsageError: the logs contradict the plan, each other or the store.
+    """
     try:
-        ingest(store, folder, wait=_WRITER_SECONDS)
+        ingest(store, run_path(store, run), wait=_WRITER_SECONDS)
     except (OSError, StoreError) as error:
         raise InfrastructureError(
-            f"the results of run {plan.run} could not be taken into the database: {error}; "
-            f"its logs are kept: then `harness resume {plan.run}`"
+            f"the results of run {run} could not be taken into the database: {error}; "
+            f"its logs are kept: then `harness resume {run}`"
         ) from error
     except (ContradictionError, IngestError) as error:
-        raise UsageError(f"run {plan.run} is over, but the database refuses it: {error}") from error
-    return Run(plan.run, store, state, reason)
+        raise UsageError(f"run {run} is over, but the database refuses it: {error}") from error

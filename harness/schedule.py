@@ -67,7 +67,7 @@ class Schedule:
         self._before: dict[str, tuple[Case, ...]] = {}
         self._lost: dict[str, int] = {}
         self._reruns = self._searches = 0
-        self._verdict_of_experiment: dict[int, bool] = {}
+        self._verdict_of_experiment: dict[int, bool | None] = {}
 
     def next(self) -> Task | None:
         """The next task, ``None`` if there is none now; running tasks may yet bring some."""
@@ -99,7 +99,9 @@ class Schedule:
             return
         if task.bisection is not None:
             if case is task.cases[-1]:
-                self._verdict_of_experiment[id(task.bisection)] = _fails(case, event.outcome)
+                passed = event.outcome is Outcome.PASSED
+                failed = _fails(case, event.outcome)
+                self._verdict_of_experiment[id(task.bisection)] = failed if failed or passed else None
             return
         if worth_repeating(case, event.outcome):
             self.repeat(case, task.attempt, event.outcome, task.cases[:index])
@@ -151,11 +153,9 @@ class Schedule:
         return []
 
     def _over_experiment(self, bisection: Bisection) -> list[Event]:
-        bisection.learn(self._verdict_of_experiment.pop(id(bisection), False))
+        bisection.learn(self._verdict_of_experiment.pop(id(bisection), None))
         if bisection.next is not None:
             self._bisections.append(bisection)
-            return []
-        if not bisection.culprits:
             return []
         by = tuple(case.id for case in bisection.culprits)
         return [Disturbed(case=bisection.suspect.id, by=by, experiments=bisection.experiments)]

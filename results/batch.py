@@ -1,12 +1,12 @@
 """Turns events into columns, checking each against the plan on the way.
 
-Rows are gathered per table and handed to DuckDB as Arrow tables: one insert per table and log.
+Rows are gathered per table and handed to DuckDB as Arrow tables, so that an insert is for many rows.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from results.events import (
 )
 from results.plan import Plan
 from results.signature import normalise, signature
-from results.vocabulary import OUTCOMES, Outcome, Stage
+from results.vocabulary import MODEL_STAGES, OUTCOMES, CaseKind, Outcome, Stage
 
 _TEXT, _INT, _BIG, _REAL, _TIME = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us")
 _HEAD = {"run": _TEXT, "log": _TEXT, "seq": _BIG}
@@ -96,13 +96,24 @@ class PlanMismatchError(ContradictionError):
     """A log belongs to another plan than the one beside it."""
 
 
+_STAGES: Mapping[CaseKind, Set[Stage]] = {
+    kind: frozenset(MODEL_STAGES if kind is CaseKind.MODEL else (Stage.TEST,)) for kind in CaseKind
+}
+
+
+def stages_of_cases(plan: Plan) -> Mapping[str, Set[Stage]]:
+    """The stages of each case of a plan, by the case's id."""
+    return {case.id: _STAGES[case.kind] for case in plan.cases}
+
+
 class Batch:
     """The rows of one log, by table, each as long as all others of its table."""
 
-    def __init__(self, plan: Plan, log: str) -> None:
+    def __init__(self, plan: Plan, log: str, stages: Mapping[str, Set[Stage]]) -> None:
+        """Begin a log of a run; ``stages`` is :func:`stages_of_cases` of its plan, made once for all logs."""
         self._plan = plan
         self._log = log
-        self._stages = {case.id: frozenset(case.stages) for case in plan.cases}
+        self._stages = stages
         self._seen: set[tuple[type, str, int, Stage]] = set()
         self._signatures: set[str] = set()
         self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
@@ -133,13 +144,16 @@ class Batch:
         except ContradictionError as error:
             raise type(error)(f"{self._log}:{record.seq + 1}: {error}") from error
 
-    def tables(self) -> dict[str, pa.Table]:
-        """The rows as Arrow tables, empty ones left out.
+    def take(self) -> dict[str, pa.Table]:
+        """The rows since the last call as Arrow tables, empty ones left out.
 
         Raises:
             ContradictionError: a number does not fit its column.
         """
-        return {name: self._table(name, rows) for name, rows in self._rows.items() if rows}
+        tables = {name: self._table(name, rows) for name, rows in self._rows.items() if rows}
+        for rows in self._rows.values():
+            rows.clear()
+        return tables
 
     def _table(self, name: str, rows: list[tuple[Any, ...]]) -> pa.Table:
         columns = zip(*rows, strict=True)

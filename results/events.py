@@ -167,11 +167,12 @@ class WorkerEnded:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbed:
-    """A case fails after certain other cases in one process, and alone it passes; found by experiment.
+    """A case failed after other cases in one process, and alone it passed; what experiments found of that.
 
     Attributes:
-        by: ids of the fewest cases found that have to run before it, in order.
-        experiments: processes that it took to find them.
+        by: ids of the fewest cases found that have to run before it, in order; ``()`` if no such case could
+            be confirmed, so that the failure is not reproducible.
+        experiments: processes that it took.
     """
 
     kind: ClassVar[str] = "disturbed"

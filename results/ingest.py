@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
+import itertools
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import duckdb
 import pyarrow as pa
 
 from results.adopt import adopt
-from results.batch import Batch, ContradictionError, PlanMismatchError, text
+from results.batch import Batch, ContradictionError, PlanMismatchError, stages_of_cases, text
 from results.events import EventLogError, read_lines
 from results.layout import database_path, run_folders
 from results.plan import EVENTS_DIR, Case, Plan, load_plan
@@ -26,6 +27,12 @@ from results.vocabulary import CaseKind
 from results.writer import writing
 
 __all__ = ["ContradictionError", "IngestError", "IngestReport", "PlanMismatchError", "ingest", "rebuild"]
+
+_CHUNK_BYTES = 4 << 20
+"""Bytes of a log that are rows in memory at a time."""
+
+_CHUNK_CASES = 5000
+"""Cases of a plan that are rows in memory at a time."""
 
 
 class IngestError(RuntimeError):
@@ -95,11 +102,12 @@ def _ingest_run(connection: duckdb.DuckDBPyConnection, store: Path, folder: Path
     _store_plan(connection, plan)
     events = folder / EVENTS_DIR
     logs = sorted(events.rglob("*.jsonl"))
+    stages = stages_of_cases(plan)
     records, refused = 0, []
     for path in logs:
         name = path.relative_to(events).as_posix()
         try:
-            records += _in_transaction(connection, plan, path, name)
+            records += _in_transaction(connection, path, Batch(plan, name, stages), plan.run, name)
         except PlanMismatchError:
             raise
         except (ContradictionError, EventLogError, duckdb.ConstraintException) as error:
@@ -108,10 +116,13 @@ def _ingest_run(connection: duckdb.DuckDBPyConnection, store: Path, folder: Path
     return _close(connection, plan, store, len(logs), records, tuple(refused))
 
 
-def _in_transaction(connection: duckdb.DuckDBPyConnection, plan: Plan, path: Path, name: str) -> int:
+def _in_transaction(
+    connection: duckdb.DuckDBPyConnection, path: Path, batch: Batch, run: str, name: str
+) -> int:
     connection.execute("BEGIN")
     try:
-        records = _store_log(connection, plan, path, name)
+        with path.open("rb") as file:
+            records = _store_log(connection, file, batch, run, name)
     except BaseException:
         connection.execute("ROLLBACK")
         raise
@@ -119,28 +130,60 @@ def _in_transaction(connection: duckdb.DuckDBPyConnection, plan: Plan, path: Pat
     return records
 
 
-def _store_log(connection: duckdb.DuckDBPyConnection, plan: Plan, path: Path, name: str) -> int:
-    data = path.read_bytes()
-    data = data[: data.rfind(b"\n") + 1]  # a last line without its end was torn by a death
+def _store_log(
+    connection: duckdb.DuckDBPyConnection, file: BinaryIO, batch: Batch, run: str, name: str
+) -> int:
+    """Store what a log holds beyond what is known of it, a chunk at a time; the number of its new records."""
     known = first_row(
-        connection,
-        "SELECT records, bytes, sha256 FROM ingested_logs WHERE run = ? AND log = ?",
-        [plan.run, name],
+        connection, "SELECT records, bytes, sha256 FROM ingested_logs WHERE run = ? AND log = ?", [run, name]
     )
     records, size, digest = known or (0, 0, hashlib.sha256().hexdigest())
-    if hashlib.sha256(data[:size]).hexdigest() != digest:
+    lines = _Lines(file, size)
+    if lines.digest.hexdigest() != digest:
         raise ContradictionError(f"{name} is not the log that was ingested before: its beginning changed")
-    batch = Batch(plan, name)
-    lines = io.TextIOWrapper(io.BytesIO(data[size:]), "utf-8", "replace", newline="\n")
-    count = 0
+    count, full = 0, size + _CHUNK_BYTES
     for record in read_lines(lines, name, records):
         batch.add(record)
         count += 1
-    for table, rows in batch.tables().items():
-        _insert(connection, table, rows)
-    row = [plan.run, name, records + count, len(data), hashlib.sha256(data).hexdigest(), ""]
+        if lines.size >= full:
+            _insert_all(connection, batch)
+            full = lines.size + _CHUNK_BYTES
+    _insert_all(connection, batch)
+    row = [run, name, records + count, lines.size, lines.digest.hexdigest(), ""]
     connection.execute("INSERT OR REPLACE INTO ingested_logs VALUES (?, ?, ?, ?, ?, ?)", row)
     return count
+
+
+class _Lines:
+    """The whole lines of a log after its first ``size`` bytes; a last one without its end was torn.
+
+    Attributes:
+        size: bytes of the log up to the end of the last line given.
+        digest: their hash.
+    """
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self.size = 0
+        self.digest = hashlib.sha256()
+        while block := file.read(min(_CHUNK_BYTES, size - self.size)):
+            self._count(block)
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._file:
+            if not line.endswith(b"\n"):
+                return
+            self._count(line)
+            yield line.decode("utf-8", "replace")
+
+    def _count(self, read: bytes) -> None:
+        self.size += len(read)
+        self.digest.update(read)
+
+
+def _insert_all(connection: duckdb.DuckDBPyConnection, batch: Batch) -> None:
+    for table, rows in batch.take().items():
+        _insert(connection, table, rows)
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
@@ -189,11 +232,16 @@ def _store_plan(connection: duckdb.DuckDBPyConnection, plan: Plan) -> None:
     run = [plan.run, text(plan.device), text(plan.profile), plan.hash, len(plan.cases), settings]
     connection.execute("BEGIN")
     connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", run)
-    _insert(connection, "planned", pa.Table.from_pylist([_planned(plan, case) for case in plan.cases]))
-    models = [_model(plan, case) for case in plan.cases if case.kind is CaseKind.MODEL]
-    if models:
-        _insert(connection, "models", pa.Table.from_pylist(models))
+    _insert_chunks(connection, "planned", (_planned(plan, case) for case in plan.cases))
+    models = (_model(plan, case) for case in plan.cases if case.kind is CaseKind.MODEL)
+    _insert_chunks(connection, "models", models)
     connection.execute("COMMIT")
+
+
+def _insert_chunks(connection: duckdb.DuckDBPyConnection, table: str, rows: Iterable[dict[str, Any]]) -> None:
+    rows = iter(rows)
+    while chunk := list(itertools.islice(rows, _CHUNK_CASES)):
+        _insert(connection, table, pa.Table.from_pylist(chunk))
 
 
 def _planned(plan: Plan, case: Case) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from results.scoreboard import Scoreboard, scoreboard
+from results.scoreboard import NOT_REPRODUCIBLE, Scoreboard, scoreboard
 from results.store import Store
 from results.vocabulary import OUTCOMES, Outcome, Verdict
 
@@ -145,7 +145,8 @@ def _suite(store: Store, board: Scoreboard, suite: Mapping[str, Any]) -> Iterato
 def _cases(store: Store, run: str, suite: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     return store.each_row(
         "SELECT c.case_id, c.seconds, c.outcome, c.verdict, c.stage, c.exception, c.message, c.expectation, "
-        "c.category, c.reason, c.link, s.traceback, f.outcomes, f.disturbed_by, n.reason AS missing "
+        "c.category, c.reason, c.link, s.traceback, f.outcomes, f.disturbed_by, "
+        "f.experiments, n.reason AS missing "
         "FROM v_cases c JOIN v_stages s USING (run, case_id, stage) "
         "LEFT JOIN v_flakes f USING (run, case_id) LEFT JOIN v_not_run n USING (run, case_id) "
         "WHERE c.run = ? AND c.kind = ? AND c.suite = ? ORDER BY c.case_id",
@@ -163,7 +164,8 @@ def _properties(board: Scoreboard) -> dict[str, str]:
         "harness_version": board.harness_version,
         "state": board.state,
         "complete": "true" if board.complete else "false",
-        **({} if board.complete else {"incomplete": board.banner}),
+        **({"warning": board.banner} if board.common_failure else {}),
+        **({} if board.complete else {"incomplete": board.incompleteness}),
         **{f"environment.{name}": value for name, value in sorted(board.environment.items())},
     }
 
@@ -199,6 +201,8 @@ def _attempts(row: Mapping[str, Any]) -> list[str]:
     found = [f"by attempt {', '.join(row['outcomes'])}"] if row["outcomes"] else []
     if row["disturbed_by"]:
         found.append(f"fails after {', '.join(row['disturbed_by'])}")
+    elif row["experiments"]:
+        found.append(f"{NOT_REPRODUCIBLE} in {row['experiments']} experiments")
     return found
 
 

@@ -6,12 +6,13 @@ Reports are made from the plan, so a case without a result is ``not_run`` and ne
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,7 @@ class Plan:
         device: torch device type the run drives.
         profile: name of the profile it was made from.
         settings: the profile's fields as run, after overrides.
+        hash: SHA-256 over device and cases: equal for two runs that did the same work.
     """
 
     run: str
@@ -86,21 +88,13 @@ class Plan:
     profile: str
     cases: tuple[Case, ...]
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    hash: str = dataclasses.field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         # The run's id names its folder, and a plan may come from elsewhere.
         if not _RUN_ID.fullmatch(self.run):
             raise PlanError(f"{self.run!r} cannot name a run; use letters, digits and . _ + -")
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 over device and cases: equal for two runs that did the same work."""
-        digest = hashlib.sha256(f"[{json.dumps(self.device)}, [".encode())
-        for index, case in enumerate(self.cases):  # one by one: there may be hundreds of thousands
-            separator = ", " if index else ""
-            digest.update((separator + json.dumps(_case_json(case), sort_keys=True)).encode())
-        digest.update(b"]]")
-        return digest.hexdigest()
+        object.__setattr__(self, "hash", _hash(self.device, self.cases))
 
     def save(self, folder: Path) -> None:
         """Write ``plan.json`` into a run's folder, whole or not at all."""
@@ -117,7 +111,7 @@ class Plan:
         with temporary.open("w") as file:
             file.write(json.dumps(head, indent=1).removesuffix("\n}") + ',\n "cases": [')
             for index, case in enumerate(self.cases):
-                file.write(("," if index else "") + "\n  " + json.dumps(_case_json(case)))
+                file.write(("," if index else "") + "\n  " + _LINE.encode(_case_json(case)))
             file.write("\n ]\n}\n")
             file.flush()
             os.fsync(file.fileno())
@@ -153,7 +147,7 @@ def load_plan(folder: Path) -> Plan:
     """
     path = folder / PLAN_FILE
     try:
-        body = json.loads(path.read_text())
+        body = json.loads(path.read_text(), object_hook=_case_of)
         if body["version"] > PLAN_VERSION:
             raise PlanError(f"{path} was written by a newer harness (version {body['version']})")
         plan = Plan(
@@ -161,7 +155,7 @@ def load_plan(folder: Path) -> Plan:
             device=body["device"],
             profile=body["profile"],
             settings=body["settings"],
-            cases=tuple(_case(item) for item in body["cases"]),
+            cases=tuple(_only_cases(body["cases"])),
         )
     except FileNotFoundError:
         raise PlanError(f"{folder} has no {PLAN_FILE}; it is not a run's folder") from None
@@ -175,6 +169,18 @@ def load_plan(folder: Path) -> Plan:
 
 
 _DECLARED = tuple(field.name for field in dataclasses.fields(Declared))
+_DECLARED_KEYS = frozenset(_DECLARED)
+_CASE_KEYS = frozenset(field.name for field in dataclasses.fields(Case))
+_LINE = json.JSONEncoder()
+_HASHED = json.JSONEncoder(sort_keys=True)
+
+
+def _hash(device: str, cases: Sequence[Case]) -> str:
+    digest = hashlib.sha256(f"[{_HASHED.encode(device)}, [".encode())
+    for index, case in enumerate(cases):  # one by one: there may be hundreds of thousands
+        digest.update(((", " if index else "") + _HASHED.encode(_case_json(case))).encode())
+    digest.update(b"]]")
+    return digest.hexdigest()
 
 
 def _case_json(case: Case) -> dict[str, Any]:
@@ -186,7 +192,21 @@ def _case_json(case: Case) -> dict[str, Any]:
     }
 
 
-def _case(item: Mapping[str, Any]) -> Case:
-    declared = dict(item["declared"])
-    declared["expectation"] = Expectation(declared["expectation"])
-    return Case(id=item["id"], kind=CaseKind(item["kind"]), spec=item["spec"], declared=Declared(**declared))
+def _case_of(item: dict[str, Any]) -> Any:
+    """A case or what was declared of one, made as it is read: all as dictionaries take thrice the room."""
+    if item.keys() == _CASE_KEYS:
+        return Case(**item | {"kind": CaseKind(item["kind"])})
+    return _declared(**item) if item.keys() == _DECLARED_KEYS else item
+
+
+def _only_cases(items: Iterable[Any]) -> Iterator[Case]:
+    for item in items:
+        if not (isinstance(item, Case) and isinstance(item.declared, Declared)):
+            raise ValueError(f"{str(item)[:80]} is not a case")
+        yield item
+
+
+@functools.lru_cache(maxsize=1024)
+def _declared(expectation: str, **said: str) -> Declared:
+    """What was declared, as one object for all cases of which the same was."""
+    return Declared(expectation=Expectation(expectation), **said)

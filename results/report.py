@@ -242,10 +242,7 @@ def _failures(board: Scoreboard) -> list[Row]:
 
 
 def _flakes(board: Scoreboard) -> list[Row]:
-    return [
-        {"case": row.case, "by attempt": row.outcomes, "disturbed by": row.disturbed_by}
-        for row in board.flakes
-    ]
+    return [{"case": row.case, "by attempt": row.outcomes, "disturbed by": row.cause} for row in board.flakes]
 
 
 def _deaths(board: Scoreboard) -> list[Row]:

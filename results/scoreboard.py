@@ -7,8 +7,11 @@ import datetime
 from collections.abc import Mapping
 from pathlib import Path
 
+from results.common_failure import CommonFailure, common_failure
 from results.store import Store
 from results.vocabulary import FATES, Fate
+
+NOT_REPRODUCIBLE = "not reproducible"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,11 +115,20 @@ class FlakeRow:
     Attributes:
         outcomes: of its attempts, in order.
         disturbed_by: the cases after which it fails in one process, if that was found.
+        experiments: processes in which that was searched.
     """
 
     case: str
     outcomes: tuple[str, ...]
     disturbed_by: tuple[str, ...]
+    experiments: int
+
+    @property
+    def cause(self) -> tuple[str, ...]:
+        """Who disturbs it, or that nobody could be shown to; empty if nothing was searched."""
+        if self.disturbed_by or not self.experiments:
+            return self.disturbed_by
+        return (f"{NOT_REPRODUCIBLE} in {self.experiments} experiments",)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -160,6 +172,7 @@ class Scoreboard:
     op_routes: OpRoutes
     gaps: tuple[GapRow, ...]
     failures: tuple[FailureRow, ...]
+    common_failure: CommonFailure | None
     resumes: int
     flaky_cases: int
     flakes: tuple[FlakeRow, ...]
@@ -173,7 +186,13 @@ class Scoreboard:
 
     @property
     def banner(self) -> str:
-        """What must be said wherever numbers of this run are shown; ``""`` if it is complete."""
+        """What must be said before any number of this run; ``""`` of a complete run of a working device."""
+        found = f"INFRASTRUCTURE: {self.common_failure.sentence}" if self.common_failure else ""
+        return ". ".join(part for part in (found, self.incompleteness) if part)
+
+    @property
+    def incompleteness(self) -> str:
+        """What the run lacks; ``""`` if it is complete."""
         if self.complete:
             return ""
         parts = []
@@ -226,6 +245,7 @@ def scoreboard(
         op_routes=_routes(store, run),
         gaps=read_gaps(store, run, limit=gaps),
         failures=_failures(store, run)[:failures],
+        common_failure=common_failure(store, run),
         resumes=head["resumes"],
         flaky_cases=len(flaky),
         flakes=flaky[:flakes],
@@ -276,7 +296,7 @@ def _failures(store: Store, run: str) -> tuple[FailureRow, ...]:
 
 def _flakes(store: Store, run: str) -> tuple[FlakeRow, ...]:
     return tuple(
-        FlakeRow(row["case_id"], tuple(row["outcomes"]), tuple(row["disturbed_by"]))
+        FlakeRow(row["case_id"], tuple(row["outcomes"]), tuple(row["disturbed_by"]), row["experiments"])
         for row in store.rows("v_flakes", run=run)
     )
 

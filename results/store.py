@@ -178,6 +178,7 @@ def _attach(database: Path) -> duckdb.DuckDBPyConnection:
     try:
         connection.execute(f"ATTACH '{quoted}' AS store (READ_ONLY)")
         connection.execute("USE store")
+        connection.execute("SET enable_progress_bar = false")  # see results.writer
         schema.check_readable(connection)
     except (duckdb.Error, schema.SchemaError) as error:
         connection.close()

@@ -34,6 +34,9 @@ VIEWS: Mapping[str, View] = {
     "v_suites": View("run, kind, suite", "a suite: how many of its cases pass"),
     "v_verdicts": View("run, verdict", "a verdict: how many cases"),
     "v_failures": View("run, cases DESC, signature", "equal failures"),
+    "v_common_failures": View(
+        "run, cases DESC, signature", "equal regressions: their share of the cases that passed or failed"
+    ),
     "v_models": View("run, downloads DESC NULLS LAST, model_id", "a model, with a column for each stage"),
     "v_funnel": View("run, ordinal", "a stage: how many models pass it"),
     "v_op_calls": View("run, case_id, stage, called, executed, dtype", "a kernel in a stage of a case"),

@@ -67,6 +67,8 @@ def _open(private: Path, public: Path) -> duckdb.DuckDBPyConnection:
     try:
         connection = duckdb.connect(str(private))
         try:
+            # A process whose main module has no file is a notebook to DuckDB, and gets a bar on its output.
+            connection.execute("SET enable_progress_bar = false")
             schema.migrate(connection)
         except BaseException:
             connection.close()

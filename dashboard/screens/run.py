@@ -56,7 +56,8 @@ def _facts(run: str) -> None:
 def _flakes(run: str) -> None:
     st.subheader("Flakes")
     table.show(
-        "SELECT case_id, outcomes, disturbed_by FROM v_flakes WHERE run = ?",
+        "SELECT case_id, outcomes, if(len(disturbed_by) = 0 AND experiments > 0, ['not reproducible'], "
+        "disturbed_by) AS disturbed_by FROM v_flakes WHERE run = ?",
         [run],
         order="case_id",
         shown={

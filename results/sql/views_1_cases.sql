@@ -48,7 +48,8 @@ FROM attempted a
 JOIN planned p USING (run, case_id)
 JOIN stage_rules s ON s.kind = p.kind AND s.stage = a.stage;
 
--- Cases that passed in one attempt and failed in another, and the cases that disturb them, if known.
+-- Cases that passed in one attempt and failed in another, and the cases that disturb them, if known. With
+-- experiments and nobody who disturbs, the failure could not be reproduced.
 CREATE OR REPLACE VIEW v_flakes AS
 WITH mixed AS (
     SELECT run, case_id, list(outcome ORDER BY attempt) AS outcomes
@@ -57,7 +58,9 @@ WITH mixed AS (
     GROUP BY run, case_id
     HAVING bool_or(outcome = 'passed') AND bool_or(gates)
 )
-SELECT m.run, m.case_id, m.outcomes, coalesce(d.disturbed_by, []) AS disturbed_by
+SELECT
+    m.run, m.case_id, m.outcomes, coalesce(d.disturbed_by, []) AS disturbed_by,
+    coalesce(d.experiments, 0) AS experiments
 FROM mixed m
 LEFT JOIN disturbances d USING (run, case_id);
 
@@ -79,28 +82,35 @@ LEFT JOIN v_attempts a USING (run, case_id)
 LEFT JOIN stage_results r
     ON r.run = p.run AND r.case_id = p.case_id AND r.attempt = a.attempt AND r.stage = s.stage;
 
--- The first stage that did not pass decides a case, else its last stage (vocabulary.case_outcome).
+-- The first stage that did not pass decides a case, else its last stage (vocabulary.case_outcome). Told in one
+-- pass over the stages, each column by itself, so that a query holds no more than the columns it asks for.
 CREATE OR REPLACE VIEW v_cases AS
-WITH deciding AS (
+WITH ranked AS (
+    SELECT *, if(outcome = 'passed', 1000 - ordinal, ordinal) AS rank FROM v_stages
+), deciding AS (
     SELECT
         run, case_id,
-        coalesce(min(ordinal) FILTER (outcome <> 'passed'), max(ordinal)) AS ordinal,
-        sum(seconds) AS total_seconds
-    FROM v_stages
+        arg_min(outcome, rank) AS outcome,
+        arg_min(stage, rank) AS stage,
+        arg_min(exception, rank) AS exception,
+        arg_min(message, rank) AS message,
+        arg_min(signature, rank) AS signature,
+        any_value(attempt) AS attempt,
+        sum(seconds) AS seconds
+    FROM ranked
     GROUP BY run, case_id
 )
 SELECT
     p.run, p.case_id, p.kind, p.suite, p.file, p.op, p.dtype,
-    s.outcome, s.stage, p.expectation,
+    d.outcome, d.stage, p.expectation,
     if(f.case_id IS NOT NULL AND p.expectation IN ('pass', 'flaky'), 'flake', v.verdict) AS verdict,
-    d.total_seconds AS seconds, s.exception, s.message, s.signature,
+    d.seconds, d.exception, d.message, d.signature,
     p.category, p.reason, p.link, p.owner,
-    coalesce(a.attempts, 0) AS attempts, a.attempt, o.counts, o.gates
+    coalesce(a.attempts, 0) AS attempts, d.attempt, o.counts, o.gates
 FROM planned p
 JOIN deciding d USING (run, case_id)
-JOIN v_stages s ON s.run = p.run AND s.case_id = p.case_id AND s.ordinal = d.ordinal
-JOIN outcome_rules o ON o.outcome = s.outcome
-JOIN verdict_rules v ON v.outcome = s.outcome AND v.expectation = p.expectation
+JOIN outcome_rules o ON o.outcome = d.outcome
+JOIN verdict_rules v ON v.outcome = d.outcome AND v.expectation = p.expectation
 LEFT JOIN v_attempts a ON a.run = p.run AND a.case_id = p.case_id
 LEFT JOIN v_flakes f ON f.run = p.run AND f.case_id = p.case_id;
 
@@ -129,6 +139,32 @@ SELECT
 FROM v_stages s
 JOIN signatures g USING (signature)
 GROUP BY s.run, s.signature;
+
+-- Equal regressions, of how many unrelated operators, files or models, and their share of the cases that passed
+-- or failed. What was expected to fail is no evidence, and neither is what did not come to a judgement.
+CREATE OR REPLACE VIEW v_common_failures AS
+WITH judged AS (
+    SELECT
+        run, case_id, signature, exception, message,
+        verdict = 'regression' AS regressed,
+        coalesce(nullif(op, ''), file) AS subject
+    FROM v_cases
+    WHERE (outcome = 'passed' OR gates) AND verdict <> 'known_failure'
+), totals AS (
+    SELECT run, count(*) AS judged FROM judged GROUP BY run
+), grouped AS (
+    SELECT
+        run, signature, count(*) AS cases, count(DISTINCT subject) AS subjects,
+        arg_min(exception, case_id) AS exception,
+        arg_min(message, case_id) AS message,
+        min(case_id) AS example_case
+    FROM judged
+    WHERE regressed
+    GROUP BY run, signature
+)
+SELECT g.*, t.judged, g.cases / t.judged AS share
+FROM grouped g
+JOIN totals t USING (run);
 
 -- Cases without a result, with the best reason there is.
 CREATE OR REPLACE VIEW v_not_run AS

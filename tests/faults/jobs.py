@@ -21,7 +21,7 @@ from results.plan import Case
 from results.vocabulary import Outcome, Stage
 
 MIB = 1 << 20
-OUTPUT_BYTES = 200 * MIB
+OUTPUT_BYTES = 1024 * MIB
 BALLAST = "ballast"
 """File in the run's folder that takes all the room."""
 CHILDREN = "children"
@@ -276,9 +276,11 @@ _RESULTS: Mapping[str, Result] = {
 
 
 def _write_much(job: Job, _: EventLog) -> None:
-    line = b"".join(b"%06d" % i for i in range(MIB // 6 // 16))
-    for _ in range(OUTPUT_BYTES // len(line)):
-        os.write(1, line)
+    block = os.urandom(MIB)  # which cannot be compressed, so that the bound of what is kept is reached
+    for _ in range(OUTPUT_BYTES // len(block)):
+        rest = memoryview(block)
+        while rest:
+            rest = rest[os.write(1, rest) :]
 
 
 def _print_bytes(_: Job, __: EventLog) -> Result:
@@ -335,7 +337,19 @@ def _fail_once(job: Job) -> Result | None:
     return failed("not yet")
 
 
+_COMES_AND_GOES = "1011"
+"""Whether the case fails in the first process that runs it, the second, and so on; afterwards it passes."""
+
+
+def _come_and_go(job: Job) -> Result | None:
+    with (job.folder / "comes_and_goes").open("a+") as file:
+        file.write(".")
+        turn = file.tell() - 1
+    return failed("now and then") if _COMES_AND_GOES[turn : turn + 1] == "1" else None
+
+
 _ATTEMPTS: Mapping[str, Callable[[Job], Result | None]] = {
+    "z_comes_and_goes": _come_and_go,
     "fails_once": _fail_once,
     "fills_the_disk": _fill_disk,
     "disturbs": lambda _: _EARLIER.append("here"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import results
+from results.scoreboard import scoreboard
 from results.vocabulary import Fate, RunState
 from tests.faults.conftest import MakeRun
 from tests.faults.runs import PREFIX, RUN, SmallRun, account_for, attempts_of
@@ -41,3 +42,13 @@ def test_who_disturbs_a_case_is_found_among_many(make_run: MakeRun) -> None:
     assert run.supervise().state is RunState.COMPLETE
     account_for(run, {}, [])
     assert flakes(run) == {"z_is_disturbed": [PREFIX + "disturbs"]}
+
+
+def test_a_failure_that_comes_as_it_likes_accuses_nobody(make_run: MakeRun) -> None:
+    run = make_run("a_passes", "b_passes", "z_comes_and_goes", attempts=2)
+    assert run.supervise().state is RunState.COMPLETE
+    account_for(run, {}, [])
+    assert flakes(run) == {"z_comes_and_goes": []}
+    with results.open(run.store) as store:
+        (flake,) = scoreboard(store, RUN).flakes
+    assert flake.cause == ("not reproducible in 3 experiments",)

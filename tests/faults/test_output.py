@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
+from pathlib import Path
 
 import psutil
 
@@ -25,8 +27,20 @@ def test_output_without_end_takes_bounded_room_in_files_and_in_memory(make_run: 
     files = {path.name: path.stat().st_size for path in (run.folder / OUTPUT_DIR).iterdir()}
     assert files.keys() == {"worker-00000.log", "worker-00000.rest.gz"}
     assert files["worker-00000.log"] < HEAD_BYTES + 2 * TAIL_BYTES + 1000
-    assert files["worker-00000.rest.gz"] < REST_BYTES + MIB
-    assert watch.grown < OUTPUT_BYTES / 4, f"{watch.grown / MIB:.0f} MiB more"
+    assert REST_BYTES < files["worker-00000.rest.gz"] < REST_BYTES + MIB
+    between, dropped = told(run.folder / OUTPUT_DIR / "worker-00000.log")
+    assert OUTPUT_BYTES - HEAD_BYTES - 2 * TAIL_BYTES <= between <= OUTPUT_BYTES - HEAD_BYTES - TAIL_BYTES
+    assert between - REST_BYTES - MIB < dropped < between - REST_BYTES + MIB
+    assert watch.grown < OUTPUT_BYTES / 16, f"{watch.grown / MIB:.0f} MiB more"
+
+
+def told(log: Path) -> tuple[int, int]:
+    """What a text file of output says was left out of it: bytes in all, and bytes that nobody kept."""
+    found = re.search(
+        rb"\n\[\.\.\. (\d+) bytes in .*, of which the last (\d+) were dropped \.\.\.\]\n", log.read_bytes()
+    )
+    assert found, "nothing is said"
+    return int(found[1]), int(found[2])
 
 
 class Watch:

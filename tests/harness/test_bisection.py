@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ def test_one_culprit_is_found_in_logarithmically_many_experiments(count: int, da
     culprit = data.draw(st.integers(0, count - 1))
     found = search(count, {culprit})
     assert found.culprits == (case(culprit),)
-    assert found.experiments <= 2 * math.ceil(math.log2(count)) + 1
+    assert found.experiments <= 2 * math.ceil(math.log2(count)) + 1 + 2
 
 
 @given(st.integers(2, 60), st.data())
@@ -40,7 +41,29 @@ def test_several_that_disturb_only_together_are_all_named(count: int, data: st.D
     assert {case(number).id for number in guilty} <= {culprit.id for culprit in found.culprits}
 
 
-def test_a_failure_that_does_not_come_again_accuses_nobody() -> None:
+def test_what_was_found_is_run_once_more_and_so_is_the_suspect_alone() -> None:
     bisection = Bisection(case(999), [case(0), case(1)])
-    bisection.learn(False)
-    assert (bisection.next, bisection.culprits, bisection.experiments) == (None, (), 1)
+    asked = []
+    while bisection.next is not None:
+        asked.append(bisection.next)
+        bisection.learn(case(1) in bisection.next)
+    assert asked == [(case(0), case(1)), (case(1),), (case(1),), ()]
+    assert bisection.culprits == (case(1),)
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([False], "it does not come again at all"),
+        ([True, True, False], "it does not come again after the one that was found"),
+        ([True, True, True, True], "alone it fails too"),
+        ([True, True, True, None], "alone it did not come to an end"),
+        ([True, False, False, False], "nor after all that were found together"),
+    ],
+)
+def test_what_cannot_be_repeated_accuses_nobody(answers: list[bool | None], why: str) -> None:
+    bisection = Bisection(case(999), [case(0), case(1)])
+    for answer in answers:
+        assert bisection.next is not None
+        bisection.learn(answer)
+    assert (bisection.next, bisection.culprits, bisection.experiments) == (None, (), len(answers)), why

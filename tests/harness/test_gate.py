@@ -67,6 +67,34 @@ def test_a_run_is_judged_by_its_verdicts(tmp_path: Path, name: str) -> None:
     assert judgement.resumable == resumable
 
 
+@pytest.mark.parametrize(
+    ("shape", "code"),
+    [
+        ({"failing": 19, "passing": 1}, ExitCode.DEVICE),
+        ({"failing": 10}, ExitCode.DEVICE),
+        ({"failing": 18, "passing": 2}, ExitCode.DEVICE),
+        ({"failing": 17, "passing": 3}, ExitCode.REGRESSIONS),
+        ({"failing": 9}, ExitCode.REGRESSIONS),
+        ({"failing": 40, "ops": 4}, ExitCode.REGRESSIONS),
+        ({"failing": 40, "ops": 5}, ExitCode.DEVICE),
+        ({"failing": 40, "alike": False}, ExitCode.REGRESSIONS),
+        ({"failing": 19, "known": 80}, ExitCode.DEVICE),
+        ({"failing": 1, "known": 80}, ExitCode.REGRESSIONS),
+        ({"failing": 0, "known": 80}, ExitCode.OK),
+        ({"failing": 12, "state": RunState.INTERRUPTED}, ExitCode.DEVICE),
+    ],
+)
+def test_a_run_in_which_nearly_all_fails_in_one_way_is_a_fault_of_the_device_and_no_list_of_regressions(
+    tmp_path: Path, shape: dict[str, object], code: ExitCode
+) -> None:
+    with results.open(hurt.uniform_store(tmp_path, **shape)) as store:
+        judgement = judge(store, hurt.RUN)
+    assert judgement.code is judgement.enforced(gate=False) or code is ExitCode.REGRESSIONS
+    assert judgement.code is code
+    assert ("RuntimeError: no device at 0x7f" in judgement.sentence) == (code is ExitCode.DEVICE)
+    assert judgement.resumable == ("state" in shape)
+
+
 def _run(folder: Path, name: str) -> Run:
     outcome, expectation, end, *_ = RUNS[name]
     store = hurt.one_case_store(folder, outcome, expectation, **end)

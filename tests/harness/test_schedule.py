@@ -86,6 +86,22 @@ def test_a_disturbed_case_names_who_disturbs_it() -> None:
     assert (disturbed.case, disturbed.by) == ("opinfo::f::c::d", ("opinfo::f::c::b",))
 
 
+def test_a_disturbance_that_cannot_be_repeated_names_nobody_and_is_told() -> None:
+    schedule = Schedule(cases(*"ab"), RULES, History())
+    first = schedule.next()
+    assert first is not None
+    finish(schedule, first, b=Outcome.FAILED_EXCEPTION)
+    again = schedule.next()
+    assert again is not None
+    finish(schedule, again)
+    found: list[object] = []
+    answers = iter([Outcome.FAILED_EXCEPTION, Outcome.PASSED])
+    while (task := schedule.next()) is not None:
+        assert names(task) == ["a", "b"]
+        found += finish(schedule, task, b=next(answers))
+    assert found == [Disturbed(case="opinfo::f::c::b", by=(), experiments=2)]
+
+
 def test_a_lost_process_costs_its_case_an_attempt_until_it_is_given_up() -> None:
     schedule = Schedule(cases(*"ab"), RULES, History())
     told: list[object] = []

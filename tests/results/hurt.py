@@ -81,3 +81,31 @@ def one_case_store(folder: Path, outcome: Outcome | None, expectation: Expectati
     finish = RunEnded(**({"run": RUN, "state": RunState.COMPLETE} | end))
     ingest(folder, write_run(run_path(folder, RUN), plan, {"s": [started(plan), *said, finish]}))
     return folder
+
+
+def uniform_store(
+    folder: Path,
+    *,
+    failing: int,
+    passing: int = 0,
+    known: int = 0,
+    ops: int = 1000,
+    alike: bool = True,
+    state: RunState = RunState.COMPLETE,
+) -> Path:
+    """A store with a run in which so many cases fail, of so many operators, alike or each in its own way."""
+    declared = Declared(
+        expectation=Expectation.FAIL, category="sparse", reason="no sparse kernels", link="https://acme/1"
+    )
+    bad = [opinfo_case(f"op{number % ops}", f"dtype{number}") for number in range(failing)]
+    good = [opinfo_case(f"fine{number}") for number in range(passing)]
+    expected = [opinfo_case(f"known{number}", declared=declared) for number in range(known)]
+    plan = make_plan(run=RUN, device="neuron", profile="default", cases=[*bad, *good, *expected])
+    said = [f"no device at 0x7f{number:02x}" if alike else "no " + "x" * number for number in range(failing)]
+    fields = {"exception": "RuntimeError"}
+    worker = [ended(case, Stage.TEST) for case in good]
+    for case, message in zip([*bad, *expected], [*said, *["no"] * known], strict=True):
+        worker.append(ended(case, Stage.TEST, Outcome.FAILED_EXCEPTION, message=message, **fields))
+    logs = {"supervisor": [started(plan), RunEnded(run=RUN, state=state)], "worker": worker}
+    ingest(folder, write_run(run_path(folder, RUN), plan, logs))
+    return folder

@@ -34,6 +34,20 @@ def test_an_incomplete_run_says_so_in_every_form_for_people(store: results.Store
     assert "run,cases with a result,205,208\n" in render_report(board, Format.CSV)
 
 
+def test_a_run_in_which_all_fails_alike_says_so_before_anything_else(tmp_path: Path) -> None:
+    with results.open(hurt.uniform_store(tmp_path, failing=19, passing=1)) as store:
+        board = scoreboard(store)
+    assert board.complete
+    assert board.common_failure is not None
+    assert (board.common_failure.cases, board.common_failure.judged) == (19, 20)
+    assert board.banner.startswith("INFRASTRUCTURE: 19 of the 20 cases that ran, of 19 operators")
+    assert "(RuntimeError: no device at 0x7f00)" in board.banner
+    first_lines = render_report(board, Format.TABLE, width=400).splitlines()[:2]
+    assert first_lines[1] == board.banner
+    assert "INFRASTRUCTURE" in render_report(board, Format.MD).splitlines()[2]
+    assert json.loads(render_report(board, Format.JSON))["common_failure"]["cases"] == 19
+
+
 def test_a_complete_run_has_no_banner(store: results.Store) -> None:
     board = scoreboard(store, COMPLETE_RUN)
     assert (board.banner, board.missing_reasons) == ("", {})
@@ -92,6 +106,7 @@ def test_flakes_and_deaths_in_the_forms_for_programs(hurt_board: Scoreboard) -> 
         "case": hurt.FLAKY.id,
         "outcomes": ["failed_numeric", "passed"],
         "disturbed_by": [hurt.CULPRIT.id],
+        "experiments": 4,
     } in (parsed["flakes"])
     deaths = {row["fate"]: (row["deaths"], row["example_case"]) for row in parsed["deaths"]}
     assert deaths == {

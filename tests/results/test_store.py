@@ -225,3 +225,22 @@ def test_importing_event_records_loads_no_database_and_nothing_here_loads_torch(
         "print(sorted(others & set(sys.modules)))\n"
     )
     assert _python(script).communicate(timeout=60)[0] == "[]\n"
+
+
+def test_no_progress_bar_gets_between_what_is_printed(tmp_path: Path) -> None:
+    """In a process without a main file, as a worker is, DuckDB would draw one on standard output."""
+    program = (
+        "import sys, types; sys.modules['__main__'] = types.ModuleType('__main__')\n"
+        "from pathlib import Path\n"
+        "from results.store import open_store\n"
+        "from results.writer import writing\n"
+        "asked = \"SELECT current_setting('enable_progress_bar') AS bar\"\n"
+        "store = Path(sys.argv[1])\n"
+        "with writing(store) as connection:\n"
+        "    print(connection.execute(asked).fetchall())\n"
+        "print(open_store(store).query_rows(asked))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n") == ["[(False,)]", "[{'bar': False}]", ""]
