@@ -54,7 +54,7 @@ class CommonFailure:
 QUERY = (
     "SELECT signature, cases, judged, subjects, exception, message, example_case AS example "
     f"FROM v_common_failures WHERE run = ? AND share >= {MIN_SHARE} AND cases >= {MIN_CASES} "
-    f"AND subjects >= {MIN_SUBJECTS}"
+    f"AND subjects >= {MIN_SUBJECTS} LIMIT 1"
 )
 """The fields of a run's common failure; no row if it has none, and two have no room beside each other."""
 

@@ -301,6 +301,21 @@ def test_inference_mode_and_functional_transforms() -> None:
     agree(lambda device: torch.vmap(lambda x: x.softmax(0) @ x)(numbers(4, 3, device=device)))
 
 
+def test_dynamo_does_not_trace_how_a_call_is_computed() -> None:
+    """Between two graphs it looks at every frame, those that run the program included."""
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        lengths = torch.tensor([4, 4]), torch.tensor([2, 1])
+        return F.ctc_loss(x.log_softmax(-1), torch.tensor([[1, 2], [2, 0]], device=x.device), *lengths)
+
+    torch._dynamo.reset()
+    x = torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0))
+    found = torch.compile(loss, backend="neuron")(x.to("neuron"))
+    torch.testing.assert_close(found.cpu(), loss(x))
+    assert not [entry for entry in eager.refused() if "ctc" in entry.operator]
+
+
 def test_autocast_chooses_the_program() -> None:
     def cast(device: str) -> torch.Tensor:
         with torch.autocast(device, dtype=torch.bfloat16):

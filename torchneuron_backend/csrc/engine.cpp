@@ -27,13 +27,31 @@ std::atomic<bool> compiled{false};
 PyObject* programs = nullptr;
 PyObject* make_program = nullptr;
 
-// The GIL, and none of the program's own function modes: they see what the program calls, not how it is computed.
+// What Dynamo calls for each new frame of this thread; it is given `callback`, and what it had is returned.
+// Between the graphs of a compiled function operators run eagerly while Dynamo looks for more to compile.
+py::object set_dynamo(const py::handle callback) {
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> setter;
+  const auto& set = setter
+                        .call_once_and_store_result([] {
+                          return py::object(py::module_::import("torch._C._dynamo.eval_frame").attr("set_eval_frame"));
+                        })
+                        .get_stored();
+  return set(callback);
+}
+
+// The GIL, and none of the program's own function modes, nor Dynamo: they see what the program calls, not how it
+// is computed.
 class InPython {
  public:
-  InPython() : before_(at::impl::PythonTorchFunctionTLS::get_disabled_state()) {
+  InPython()
+      : before_(at::impl::PythonTorchFunctionTLS::get_disabled_state()), dynamo_(set_dynamo(py::none())) {
     at::impl::PythonTorchFunctionTLS::set_disabled_state(at::impl::ALL_DISABLED);
   }
-  ~InPython() { at::impl::PythonTorchFunctionTLS::set_disabled_state(before_); }
+  ~InPython() {
+    at::impl::PythonTorchFunctionTLS::set_disabled_state(before_);
+    const py::error_scope error;
+    set_dynamo(dynamo_);
+  }
   InPython(const InPython&) = delete;
   InPython& operator=(const InPython&) = delete;
 
@@ -54,6 +72,7 @@ class InPython {
 
  private:
   const at::impl::TorchFunctionDisabledState before_;
+  const py::object dynamo_;
 };
 
 // What is looked up about a call warns as the call itself will.
