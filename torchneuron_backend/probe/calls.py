@@ -61,8 +61,8 @@ class Calls:
     def offer(
         self, overload: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
     ) -> None:
-        """Keep this call if its key still has room for one that looks like it and meets the same
-        conditions: each group of calls has its own room.
+        """Keep this call if its key still has room for one that looks like it: calls that meet the same
+        conditions and choose the same computation have room of their own.
         """
         found = key_of(overload, args, kwargs, out)
         if found is None:
@@ -73,13 +73,13 @@ class Calls:
         limit = _MAX_ELEMENTS if len(conditions) == len(CONDITIONS) else 5 * _MAX_ELEMENTS
         if key.dtype not in map(dtype_name, self.dtypes) or _elements(tensors + results) > limit:
             return
-        if not self._has_room((key, conditions), tensors, args, kwargs):
+        if not self._has_room((key, conditions, choices(functional, args, kwargs)), tensors, args, kwargs):
             return
         copies = tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), (args, kwargs))
         self.by_key.setdefault(key, []).append(Call(functional, *copies))
 
     def _has_room(
-        self, group: tuple[Key, tuple[str, ...]], tensors: list[torch.Tensor], args: Any, kwargs: Any
+        self, group: tuple[Key, Any, Any], tensors: list[torch.Tensor], args: Any, kwargs: Any
     ) -> bool:
         # Two examples per combination of dtypes and ranks: one-element and empty tensors first would hide the
         # rest.
@@ -119,6 +119,21 @@ def key_of(
         return None
     key = Key(operator_name(functional), dtype_name((tensors or results)[0].dtype))
     return key, functional, kwargs, tensors, results
+
+
+def choices(
+    overload: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The arguments by which a call chooses among computations: texts (``rounding_mode="floor"``), and the
+    numbers that stand for such texts below Python (``interpolation_mode``, ``reduction``).
+    """
+    chosen = []
+    for place, argument in enumerate(overload._schema.arguments):
+        value = args[place] if place < len(args) else kwargs.get(argument.name, argument.default_value)
+        is_enumeration = argument.name == "reduction" or argument.name.endswith("mode")
+        if isinstance(value, str) or (isinstance(value, int) and is_enumeration):
+            chosen.append((argument.name, value))
+    return tuple(chosen)
 
 
 def _left_to_default(
