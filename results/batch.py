@@ -24,6 +24,7 @@ from results.events import (
 )
 from results.plan import Plan
 from results.signature import normalise, signature
+from results.skips import skip_category
 from results.vocabulary import OUTCOMES, Outcome, Stage
 
 _TEXT, _INT, _BIG, _REAL, _TIME = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us")
@@ -66,6 +67,7 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
         "signature": _TEXT,
         "metrics": pa.map_(_TEXT, _REAL),
         "facts": pa.map_(_TEXT, _TEXT),
+        "category": _TEXT,
     },
     "op_calls": {
         **_HEAD,
@@ -102,6 +104,7 @@ class Batch:
     def __init__(self, plan: Plan, log: str) -> None:
         self._plan = plan
         self._log = log
+        self._cases = {case.id: case for case in plan.cases}
         self._stages = {case.id: frozenset(case.stages) for case in plan.cases}
         self._seen: set[tuple[type, str, int, Stage]] = set()
         self._signatures: set[str] = set()
@@ -194,7 +197,8 @@ class Batch:
         hashed = self._sign(event.outcome, exception, message) if event.outcome in SIGNED else ""
         failure = (exception, message, text(event.traceback), hashed)
         observed = (list(_text_keys(event.metrics).items()), _texts(event.facts))
-        result = (event.outcome, event.seconds, *failure, *observed)
+        category = skip_category(event, self._cases[event.case])
+        result = (event.outcome, event.seconds, *failure, *observed, category)
         self._rows["stage_results"].append((*head, time, *_key(event), *result))
 
     def _ops_recorded(self, head: tuple[Any, ...], _time: int, event: OpsRecorded) -> None:
