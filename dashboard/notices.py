@@ -38,6 +38,15 @@ def nothing(what: str, *, narrowed: bool, todo: str) -> None:
         st.info(f"No {what} in this run. {todo}", icon=":material/info:")
 
 
+def uncategorised(run: str) -> None:
+    """Say that skips have no known reason; nothing if all have one."""
+    cases = data.number("SELECT uncategorised FROM v_skip_balance WHERE run = ?", run)
+    if cases:
+        have = "has" if cases == 1 else "have"
+        said = f"**UNCATEGORISED: {look.plural(cases, 'skip')} {have} no known reason.**"
+        st.warning(f"{said} They stand first on the page Skips.", icon=":material/help:")
+
+
 def completeness(run: str) -> None:
     """Say in one quiet line that a run is whole, or loudly that it is not."""
     state = data.row(

@@ -189,6 +189,17 @@ def gaps(options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def skips(options: argparse.Namespace) -> int:
+    """Print the skip ledger of a run, what is uncategorised first."""
+    from results.skips import render_skips
+    from results.store import open_store
+
+    with open_store(options.store) as store:
+        text = render_skips(store, options.run, Format(options.format), width=_console().width)
+    print(text, end="")
+    return ExitCode.OK
+
+
 def ingest(options: argparse.Namespace) -> int:
     """Take run folders into the store, or make its database anew."""
     from results.ingest import ContradictionError, IngestError, PlanMismatchError, rebuild

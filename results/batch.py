@@ -24,7 +24,7 @@ from results.events import (
 )
 from results.plan import Plan
 from results.signature import normalise, signature
-from results.skips import skip_category
+from results.skip_category import skip_category
 from results.vocabulary import OUTCOMES, Outcome, Stage
 
 _TEXT, _INT, _BIG, _REAL, _TIME = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us")
