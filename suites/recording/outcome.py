@@ -57,7 +57,10 @@ class TestRecord:
             message = "pytest reported nothing of it; a plugin may have run it in its stead"
             return self._event(Outcome.NOT_RUN, message=message)
         unexpected = [str(r.wasxfail) for r in self.reports if getattr(r, "wasxfail", None) is not None]
-        return self._event(Outcome.PASSED, facts={"xpass": unexpected[0]} if unexpected else {})
+        facts = {"xpass": unexpected[0]} if unexpected else {}
+        if inner := sum(report.skipped for report in self.reports):
+            facts["subtests_skipped"] = str(inner)
+        return self._event(Outcome.PASSED, facts=facts)
 
     def _failed(self, report: pytest.TestReport) -> Ended:
         error = self._raised.get(report.when or "")

@@ -56,7 +56,7 @@ def explain(
         return _expected(item, report, expected_error(error), root)
     reason = str(error)[:_MESSAGE_CHARACTERS]
     if passed.frames:
-        return facts_of(_raised(item, report.when or "", passed, reason, root))
+        return facts_of(_raised(item, report.when or "", error, passed, reason, root))
     return facts_of(_marked(item, passed.last_site, reason, root))
 
 
@@ -87,11 +87,16 @@ def _original(error: BaseException) -> BaseException:
     return error
 
 
-def _raised(item: pytest.Item, phase: str, passed: Passed, reason: str, root: Path) -> Evidence:
+def _raised(
+    item: pytest.Item, phase: str, error: BaseException, passed: Passed, reason: str, root: Path
+) -> Evidence:
     rules = load_rules()
-    known = any(site in rules.raised for site in passed.sites)
+    known = any(site in rules.raised or site in rules.named_by for site in passed.sites)
+    origin = Origin.OWN_CODE if _is_own(item, phase, passed) else Origin.RAISED
+    if isinstance(error, pytest.xfail.Exception) and origin is Origin.OWN_CODE:
+        origin = Origin.EXPECTED_FAILURE
     return Evidence(
-        origin=Origin.OWN_CODE if _is_own(item, phase, passed) else Origin.RAISED,
+        origin=origin,
         reason=reason,
         frames=passed.sites,
         named=named_by(passed.frames, rules.named_by),
@@ -115,7 +120,10 @@ def _is_own(item: pytest.Item, phase: str, passed: Passed) -> bool:
 
 def _condition_around(passed: Passed) -> tuple[str, ...]:
     """Names in the ``if`` around the ``raise``, or around the call that raised."""
+    file = passed.frames[0][0].f_code.co_filename
     for frame, line in passed.frames:
+        if frame.f_code.co_filename != file:
+            continue
         condition = enclosing_condition(frame.f_code.co_filename, line)
         if condition is not None:
             return true_names(condition, _scope(frame))
@@ -132,6 +140,7 @@ def _marked(item: pytest.Item, last_site: str, reason: str, root: Path) -> Evide
     origin, subjects = Origin.DECORATOR, _classes(item)
     if last_site == _BY_MARK:
         subjects = [*_functions(function), *(getattr(item, "cls", None) or object).__mro__]
+        origin = Origin.PARAMETER if _parameter_skips(item) else origin
     elif not subjects and function is not None and (mark := skip_mark(function)) is not None:
         origin, subjects = mark.origin, [mark.innermost]
     found: Decorator | None = None
@@ -147,6 +156,12 @@ def _marked(item: pytest.Item, last_site: str, reason: str, root: Path) -> Evide
         condition=true_names(found.condition, scope) if found and found.condition is not None else (),
         location=f"{portable(str(item.path), root)}:{found.line if found else where + 1}",
     )
+
+
+def _parameter_skips(item: pytest.Item) -> bool:
+    """Whether a ``pytest.param`` of this test carries a skip."""
+    marks = getattr(getattr(item, "callspec", None), "marks", ())
+    return any(mark.name in ("skip", "skipif") for mark in marks)
 
 
 def _classes(item: pytest.Item) -> list[Any]:

@@ -37,10 +37,10 @@ class Passed:
 
     def location(self, root: Path) -> str:
         """``file:line`` of the raising frame, relative to ``root`` or to an import path."""
-        if not self.frames:
-            return ""
-        frame, line = self.frames[0]
-        return f"{portable(frame.f_code.co_filename, root)}:{line}"
+        for frame, line in self.frames:
+            if site(frame) != _IMPORTORSKIP:
+                return f"{portable(frame.f_code.co_filename, root)}:{line}"
+        return ""
 
 
 def site(frame: FrameType) -> str:

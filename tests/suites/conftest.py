@@ -56,9 +56,9 @@ def record(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
-    def run(*arguments, log="log"):
+    def run(*arguments, log="log", timeout=60):
         plugins = ("-p", "xdist.plugin", "-p", "suites.pytest_plugin")
-        result = pytester.runpytest_subprocess(*plugins, "--harness-log", log, *arguments, timeout=60)
+        result = pytester.runpytest_subprocess(*plugins, "--harness-log", log, *arguments, timeout=timeout)
         return result, Recorded(pytester.path / log)
 
     return run
