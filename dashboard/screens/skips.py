@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import streamlit as st
 
 from dashboard import columns, data, look, notices, shell, table
 from dashboard.where import Where
 from results.vocabulary import SKIP_SOURCES
 
+_WANTED = "wanted categories"
 _ORDER = "ordinal, cases DESC, category, suite"
 
 
@@ -24,12 +28,12 @@ def page() -> None:
     notices.uncategorised(run)
     _sums(balance)
     where = Where("run = ?", run)
-    _filters(run, where)
+    chosen = _filters(run, where)
     shell.remember_filters(shell.SKIPS)
     if not data.number(f"SELECT count(*) FROM v_skipped WHERE {where.sql}", *where.params):
         notices.nothing("skip", narrowed=True, todo="")
         return
-    _ledger(where)
+    _ledger(where, chosen)
     _cases(where)
 
 
@@ -49,7 +53,10 @@ def _sums(balance: dict[str, int]) -> None:
         st.error(f"{said} The sums do not add up: {look.count(balance['outcomes'])} outcomes.")
 
 
-def _filters(run: str, where: Where) -> None:
+def _filters(run: str, where: Where) -> Sequence[str]:
+    """Show the filters, narrow the query by them, and return the chosen categories."""
+    if _WANTED in st.session_state:
+        st.session_state["category"] = st.session_state.pop(_WANTED)
     first = st.columns([3, 2, 3, 2])
     search = first[0].text_input(
         "Search", key="skip_q", bind="query-params", placeholder="name or reason", icon=":material/search:"
@@ -65,6 +72,7 @@ def _filters(run: str, where: Where) -> None:
     where.among("source", sources)
     where.among("category", categories)
     where.among("suite", suites)
+    return categories
 
 
 def _choices(run: str, column: str) -> list[str]:
@@ -73,7 +81,7 @@ def _choices(run: str, column: str) -> list[str]:
     )
 
 
-def _ledger(where: Where) -> None:
+def _ledger(where: Where, chosen: Sequence[str]) -> None:
     st.subheader("By category")
     table.show(
         "SELECT s.run, s.source, s.ordinal, s.category, s.suite, s.cases, s.reasons, s.example_reason, "
@@ -90,18 +98,18 @@ def _ledger(where: Where) -> None:
             "example_reason": columns.text("said most often", width=330),
             "meaning": columns.text("meaning", width=380),
         },
-        name="skips",
+        # Another filter is another table: a click on a row of the one before is then forgotten.
+        name="_".join(["skips", *chosen]),
         what="category",
-        opens=_choose,
-        hint="click one to see its cases",
+        opens=None if chosen else _choose,
+        hint="" if chosen else "click one to see its cases",
     )
 
 
-def _choose(row: object) -> None:
-    """Narrow the page to a category, by its address."""
-    chosen = row["category"]  # type: ignore[index]
-    if st.query_params.get_all("category") != [chosen]:
-        st.switch_page(shell.SKIPS, query_params={"category": chosen})
+def _choose(row: Mapping[str, Any]) -> None:
+    """Narrow the page to the category of a row: its filter is set before it is drawn again."""
+    st.session_state[_WANTED] = [row["category"]]
+    st.rerun()
 
 
 def _cases(where: Where) -> None:

@@ -13,6 +13,7 @@ from tests.results.factory import ended, opinfo_case, started, write_run
 RUN = "2026-11-05-skips"
 REASON = "Only runs on ['cuda', 'xpu'] <b>& `mps`</b>"
 MYSTERY = "pytest::test_b.py::-::test_mystery"
+NEWER = "pytest::test_b.py::-::test_newer"
 
 
 def pytest_case(name: str, declared: Declared | None = None) -> Case:
@@ -40,7 +41,7 @@ def make_ledger(folder: Path, *, mystery: bool = True) -> Path:
         (pytest_case("test_a.py::TestA::test_body"), upstream, {"category": "body", "reason": "no"}),
         (lacking, Outcome.UNSUPPORTED, {}),
         (pytest_case("test_b.py::-::test_declared", declared), backend, {}),
-        (pytest_case("test_b.py::-::test_newer"), upstream, {"category": "from_a_newer_harness"}),
+        (pytest_case(NEWER.removeprefix("pytest::")), upstream, {"category": "from_a_newer_harness"}),
     ]
     if mystery:
         results.append((pytest_case(MYSTERY.removeprefix("pytest::")), upstream, {"reason": "who knows"}))

@@ -17,7 +17,7 @@ from results.scoreboard import scoreboard
 from results.skips import read_balance, render_skips
 from results.tables import Format
 from tests.results.factory import COMPLETE_RUN
-from tests.results.ledgers import MYSTERY, RUN, make_ledger
+from tests.results.ledgers import MYSTERY, NEWER, RUN, make_ledger
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_each_skip_has_one_source_and_one_category(ledger: results.Store) -> Non
 
 
 def test_an_unknown_category_of_a_log_is_not_taken_on_trust(ledger: results.Store) -> None:
-    (row,) = ledger.rows("v_skipped", case_id="pytest::test_b.py::-::test_newer")
+    (row,) = ledger.rows("v_skipped", case_id=NEWER)
     assert row["category"] == "uncategorised"
 
 
