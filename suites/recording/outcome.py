@@ -27,7 +27,7 @@ class TestRecord:
         self.attempt = attempt
         self.reports: list[pytest.TestReport] = []
         self._raised: dict[str, BaseException] = {}
-        self.root = root
+        self.root = str(root)
         self._skips: list[tuple[pytest.TestReport, dict[str, str]]] = []
 
     def raised(self, phase: str, error: BaseException) -> None:

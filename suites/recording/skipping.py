@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unittest
 from collections.abc import Mapping
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,7 +14,14 @@ from suites.skips.engine import categorise
 from suites.skips.evidence import Evidence, Origin
 from suites.skips.frames import Passed, expected_error, named_by, portable
 from suites.skips.rules import load_rules
-from suites.skips.source import Decorator, enclosing_condition, module_mark, skipping_decorator, true_names
+from suites.skips.source import (
+    Decorator,
+    called_mark,
+    enclosing_condition,
+    module_mark,
+    skipping_decorator,
+    true_names,
+)
 from suites.skips.wrapping import SKIPPED, expected_failure_mark, own_code, skip_mark
 
 ATTRIBUTE = "harness_skip"
@@ -37,7 +43,7 @@ def facts_of(evidence: Evidence) -> dict[str, str]:
 
 
 def explain(
-    item: pytest.Item, report: pytest.TestReport, infos: tuple[ExceptionInfo | None, ...], root: Path
+    item: pytest.Item, report: pytest.TestReport, infos: tuple[ExceptionInfo | None, ...], root: str
 ) -> dict[str, str]:
     """The facts of a test's skip, or of its expected failure.
 
@@ -63,7 +69,7 @@ def explain(
 def explain_collection(collector: pytest.Collector, report: pytest.CollectReport) -> dict[str, str]:
     """The facts of the skip of a whole file or class, for :data:`ATTRIBUTE` of its report."""
     call = getattr(report, "call", None)
-    root = collector.config.rootpath
+    root = str(collector.config.rootpath)
     if call is None or call.excinfo is None:
         return facts_of(Evidence(origin=Origin.RAISED, reason=report.longreprtext[:_MESSAGE_CHARACTERS]))
     error = _original(call.excinfo.value)
@@ -88,10 +94,10 @@ def _original(error: BaseException) -> BaseException:
 
 
 def _raised(
-    item: pytest.Item, phase: str, error: BaseException, passed: Passed, reason: str, root: Path
+    item: pytest.Item, phase: str, error: BaseException, passed: Passed, reason: str, root: str
 ) -> Evidence:
     rules = load_rules()
-    known = any(site in rules.raised or site in rules.named_by for site in passed.sites)
+    known = passed.sites[0] in rules.raised or passed.sites[0] in rules.named_by
     origin = Origin.OWN_CODE if _is_own(item, phase, passed) else Origin.RAISED
     if isinstance(error, pytest.xfail.Exception) and origin is Origin.OWN_CODE:
         origin = Origin.EXPECTED_FAILURE
@@ -120,6 +126,8 @@ def _is_own(item: pytest.Item, phase: str, passed: Passed) -> bool:
 
 def _condition_around(passed: Passed) -> tuple[str, ...]:
     """Names in the ``if`` around the ``raise``, or around the call that raised."""
+    if not passed.frames:
+        return ()
     file = passed.frames[0][0].f_code.co_filename
     for frame, line in passed.frames:
         if frame.f_code.co_filename != file:
@@ -134,7 +142,7 @@ def _scope(frame: FrameType) -> Mapping[str, Any]:
     return {**frame.f_globals, **frame.f_locals}
 
 
-def _marked(item: pytest.Item, last_site: str, reason: str, root: Path) -> Evidence:
+def _marked(item: pytest.Item, last_site: str, reason: str, root: str) -> Evidence:
     """A skip that nobody raised on the way: a mark of the test, of its class or of what it is made from."""
     function, names = getattr(item, "obj", None), frozenset(load_rules().decorators)
     origin, subjects = Origin.DECORATOR, _classes(item)
@@ -146,7 +154,8 @@ def _marked(item: pytest.Item, last_site: str, reason: str, root: Path) -> Evide
     found: Decorator | None = None
     if origin is Origin.DECORATOR:
         looked = (skipping_decorator(subject, reason, names) for subject in subjects)
-        found = next(filter(None, looked), None) or module_mark(str(item.path), reason)
+        file = str(item.path)
+        found = next(filter(None, looked), None) or module_mark(file, reason) or called_mark(file, reason)
     scope = vars(getattr(item, "module", None)) if getattr(item, "module", None) else {}
     where = item.location[1] or 0
     return Evidence(
@@ -183,7 +192,7 @@ def _functions(function: Any) -> list[Any]:
 
 
 def _expected(
-    item: pytest.Item, report: pytest.TestReport, error: BaseException | None, root: Path
+    item: pytest.Item, report: pytest.TestReport, error: BaseException | None, root: str
 ) -> dict[str, str]:
     """A failure that was declared: by the test, by a parameter or by the entry it is made from."""
     said = str(report.wasxfail).removeprefix("reason: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 
 from results.vocabulary import UNCATEGORISED, Category
@@ -31,13 +32,14 @@ class Verdict:
     rule: str = ""
 
 
-def categorise(evidence: Evidence, rules: Rules | None = None) -> Verdict:
+@functools.lru_cache(maxsize=4096)
+def categorise(evidence: Evidence) -> Verdict:
     """Give a skip the one category that explains it, or ``uncategorised``.
 
     The first that knows it decides: the place it was raised at; the decorator's name; its condition;
     that the mark is unconditional; the whole text; what kind of mark it is.
     """
-    rules = rules or load_rules()
+    rules = load_rules()
     for rule in (
         _by_place(evidence, rules),
         _by_decorator(evidence, rules),
@@ -58,11 +60,10 @@ def categorise(evidence: Evidence, rules: Rules | None = None) -> Verdict:
 
 
 def _by_place(evidence: Evidence, rules: Rules) -> Rule | None:
-    """The rule of the frame nearest to the ``raise`` that has one."""
-    for site in evidence.frames:
-        for rule in rules.raised.get(site, ()):
-            if rule.matches(evidence.reason, evidence.named):
-                return rule
+    """The rule of the frame that raised; the ones around it only let it pass, as every decorator does."""
+    for rule in rules.raised.get(evidence.frames[0], ()) if evidence.frames else ():
+        if rule.matches(evidence.reason, evidence.named):
+            return rule
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -35,7 +35,7 @@ class Passed:
         wanted = set(codes)
         return any(frame.f_code in wanted for frame, _ in self.frames)
 
-    def location(self, root: Path) -> str:
+    def location(self, root: str) -> str:
         """``file:line`` of the raising frame, relative to ``root`` or to an import path."""
         for frame, line in self.frames:
             if site(frame) != _IMPORTORSKIP:
@@ -61,13 +61,11 @@ def name_of(value: Any) -> str:
     return type(value).__name__ + (f":{attribute}" if isinstance(attribute, str) else "")
 
 
-def named_by(frames: Iterable[tuple[FrameType, int]], variables: Mapping[str, str]) -> str:
-    """The name of the decorator that a shared wrapper stands for, by the variable that tells."""
-    for frame, _ in frames:
-        variable = variables.get(site(frame))
-        if variable is not None and variable in frame.f_locals:
-            return name_of(frame.f_locals[variable])
-    return ""
+def named_by(frames: Sequence[tuple[FrameType, int]], variables: Mapping[str, str]) -> str:
+    """The decorator that the raising frame, a wrapper shared by many, stands for; ``""`` for any other."""
+    frame = frames[0][0]
+    variable = variables.get(site(frame))
+    return name_of(frame.f_locals[variable]) if variable in frame.f_locals else ""
 
 
 def expected_error(error: BaseException) -> BaseException | None:
@@ -80,10 +78,10 @@ def expected_error(error: BaseException) -> BaseException | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def portable(path: str, root: Path) -> str:
+def portable(path: str, root: str) -> str:
     """A path without what is this machine's: relative to pytest's root or to an import path."""
     whole = Path(path)
-    for base in (root, *map(Path, sorted(filter(None, sys.path), key=len, reverse=True))):
+    for base in (Path(root), *map(Path, sorted(filter(None, sys.path), key=len, reverse=True))):
         if whole.is_absolute() and whole.is_relative_to(base):
             return whole.relative_to(base).as_posix()
     return whole.as_posix()

@@ -69,6 +69,21 @@ def module_mark(path: str, reason: str) -> Decorator | None:
     return None
 
 
+@functools.lru_cache(maxsize=1024)
+def called_mark(path: str, reason: str) -> Decorator | None:
+    """The mark of a test that a file makes by a call, ``unittest.skipIf(…)(test)``.
+
+    ``None`` unless all calls in the file that give this very reason have the same condition.
+    """
+    found: dict[str, Decorator] = {}
+    for node in ast.walk(_tree(path) or ast.Module([], [])):
+        if isinstance(node, ast.Call) and reason in _literals(node):
+            decorator = _decorator(node, frozenset())
+            if decorator is not None:
+                found.setdefault(decorator.text, decorator)
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
 def enclosing_condition(path: str, line: int) -> ast.expr | None:
     """The condition of the innermost ``if`` around a line of a file, negated if the line is its ``else``."""
     innermost: tuple[int, ast.expr] | None = None

@@ -53,6 +53,7 @@ DEVICE = {
     "TestMarks::test_unless": "device_gate",
     "TestMarks::test_named_decorator": "python_dependency",
     "TestMarks::test_set_by_hand": "device_gate",
+    "TestMarks::test_called": "device_gate",
     "TestMarks::test_unknown_condition": "uncategorised",
     "TestMarks::test_parameter_value_1": "passed",
     "TestMarks::test_parameter_value_2": "disabled_upstream",
@@ -75,6 +76,7 @@ ENTRIES = {
     "TestEntries::test_module_skipped_nn_Identity_float32": "opinfo_entry",
     "TestEntries::test_gated_neg_float32": "device_gate",
     "TestEntries::test_slow_neg_float32": "slow",
+    "TestEntries::test_body_neg_float32": "body",
     "TestEntries::test_own_mark_neg_float32": "disabled_upstream",
     "TestEntries::test_own_failure_neg_float32": "expected_failure",
 }

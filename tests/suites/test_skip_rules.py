@@ -29,10 +29,12 @@ def test_the_place_goes_before_what_is_said() -> None:
     assert category(reason="SciPy not found", frames=("m:f",)) == "python_dependency"
 
 
-def test_the_frame_nearest_to_the_raise_decides() -> None:
+def test_only_the_frame_that_raised_decides() -> None:
+    """Each decorator around a test is on the stack when its body skips, and has nothing to do with it."""
     memory = f"{INTERNAL}.common_device_type:_has_sufficient_memory"
     assert category(frames=(memory, ONLY_ON)) == "memory"
-    assert category(frames=("m:helper", ONLY_ON)) == "device_gate"
+    assert category(Origin.OWN_CODE, frames=("m:TestA.test_a", ONLY_ON)) == "body"
+    assert category(frames=("m:helper", ONLY_ON)) == UNCATEGORISED
 
 
 def test_a_shared_wrapper_is_told_apart_by_its_name_or_its_text() -> None:

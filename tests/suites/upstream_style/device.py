@@ -212,6 +212,16 @@ class TestMarks(TestCase):
         self.assertEqual(value, 1)
 
 
+def runs(self, device):
+    pass
+
+
+# As test_nn makes its tests: the mark is a call, and no decorator of anything.
+TestMarks.test_called = unittest.skipIf(not TEST_CUDA, "needs another vendor")(
+    lambda self, device: runs(self, device)
+)
+
+
 class TestBodies(TestCase):
     def test_skip_test(self, device):
         self.skipTest("bool has no small values")
