@@ -204,12 +204,14 @@ def ingest(options: argparse.Namespace) -> int:
     """Take run folders into the store, or make its database anew."""
     from results.ingest import ContradictionError, IngestError, PlanMismatchError, rebuild
     from results.ingest import ingest as ingest_run
+    from suites.skips.engine import category_again as again
 
     if not options.folders and not options.rebuild:
         raise UsageError("name a run's folder (one with a plan.json), or give --rebuild")
     try:
-        reports = rebuild(options.store) if options.rebuild else []
-        reports += [ingest_run(options.store, folder, wait=_WRITER_SECONDS) for folder in options.folders]
+        reports = rebuild(options.store, again=again) if options.rebuild else []
+        for folder in options.folders:
+            reports.append(ingest_run(options.store, folder, wait=_WRITER_SECONDS, again=again))
     except (ContradictionError, IngestError, PlanMismatchError) as error:
         raise UsageError(str(error)) from error
     for done in reports:

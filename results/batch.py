@@ -24,7 +24,7 @@ from results.events import (
 )
 from results.plan import Plan
 from results.signature import normalise, signature
-from results.skip_category import skip_category
+from results.skip_category import Categorise, skip_category
 from results.vocabulary import OUTCOMES, Outcome, Stage
 
 _TEXT, _INT, _BIG, _REAL, _TIME = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us")
@@ -101,8 +101,9 @@ class PlanMismatchError(ContradictionError):
 class Batch:
     """The rows of one log, by table, each as long as all others of its table."""
 
-    def __init__(self, plan: Plan, log: str) -> None:
+    def __init__(self, plan: Plan, log: str, again: Categorise | None = None) -> None:
         self._plan = plan
+        self._again = again
         self._log = log
         self._cases = {case.id: case for case in plan.cases}
         self._stages = {case.id: frozenset(case.stages) for case in plan.cases}
@@ -197,7 +198,7 @@ class Batch:
         hashed = self._sign(event.outcome, exception, message) if event.outcome in SIGNED else ""
         failure = (exception, message, text(event.traceback), hashed)
         observed = (list(_text_keys(event.metrics).items()), _texts(event.facts))
-        category = skip_category(event, self._cases[event.case])
+        category = skip_category(event, self._cases[event.case], self._again)
         result = (event.outcome, event.seconds, *failure, *observed, category)
         self._rows["stage_results"].append((*head, time, *_key(event), *result))
 

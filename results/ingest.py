@@ -22,6 +22,7 @@ from results.events import EventLogError, read_lines
 from results.layout import database_path, run_folders
 from results.plan import EVENTS_DIR, Case, Plan, load_plan
 from results.schema import first_row
+from results.skip_category import Categorise
 from results.vocabulary import CaseKind
 from results.writer import writing
 
@@ -54,7 +55,14 @@ class IngestReport:
     database: Path
 
 
-def ingest(store: Path, run_folder: Path, *, strict: bool = True, wait: float = 0) -> IngestReport:
+def ingest(
+    store: Path,
+    run_folder: Path,
+    *,
+    strict: bool = True,
+    wait: float = 0,
+    again: Categorise | None = None,
+) -> IngestReport:
     """Take a run's plan and event logs into a store.
 
     A run folder outside the store is copied into it first, without its output.
@@ -64,6 +72,7 @@ def ingest(store: Path, run_folder: Path, *, strict: bool = True, wait: float = 
         run_folder: the folder with ``plan.json`` and ``events/``.
         strict: raise if a log was refused, after what could be stored was stored.
         wait: seconds to wait for another writer.
+        again: gives skips their categories anew; without it they keep those they were recorded with.
 
     Raises:
         PlanError: the folder has no usable plan.
@@ -75,23 +84,28 @@ def ingest(store: Path, run_folder: Path, *, strict: bool = True, wait: float = 
     plan = load_plan(run_folder)
     with writing(store, wait=wait) as connection:
         folder = adopt(store, run_folder, plan)
-        report = _ingest_run(connection, store, folder, plan)
+        report = _ingest_run(connection, store, folder, plan, again)
     if strict and report.refused:
         raise ContradictionError("; ".join(report.refused))
     return report
 
 
-def rebuild(store: Path) -> list[IngestReport]:
+def rebuild(store: Path, *, again: Categorise | None = None) -> list[IngestReport]:
     """Make the database anew from all runs in the store; the old one stays until it is done.
+
+    ``again`` is as for ``ingest``.
 
     Raises:
         PlanError, PlanMismatchError, IngestError, StoreError: as for ``ingest``.
     """
     with writing(store, fresh=True) as connection:
-        return [_ingest_run(connection, store, folder, load_plan(folder)) for folder in run_folders(store)]
+        folders = run_folders(store)
+        return [_ingest_run(connection, store, folder, load_plan(folder), again) for folder in folders]
 
 
-def _ingest_run(connection: duckdb.DuckDBPyConnection, store: Path, folder: Path, plan: Plan) -> IngestReport:
+def _ingest_run(
+    connection: duckdb.DuckDBPyConnection, store: Path, folder: Path, plan: Plan, again: Categorise | None
+) -> IngestReport:
     _store_plan(connection, plan)
     events = folder / EVENTS_DIR
     logs = sorted(events.rglob("*.jsonl"))
@@ -99,7 +113,7 @@ def _ingest_run(connection: duckdb.DuckDBPyConnection, store: Path, folder: Path
     for path in logs:
         name = path.relative_to(events).as_posix()
         try:
-            records += _in_transaction(connection, plan, path, name)
+            records += _in_transaction(connection, Batch(plan, name, again), plan, path, name)
         except PlanMismatchError:
             raise
         except (ContradictionError, EventLogError, duckdb.ConstraintException) as error:
@@ -108,10 +122,12 @@ def _ingest_run(connection: duckdb.DuckDBPyConnection, store: Path, folder: Path
     return _close(connection, plan, store, len(logs), records, tuple(refused))
 
 
-def _in_transaction(connection: duckdb.DuckDBPyConnection, plan: Plan, path: Path, name: str) -> int:
+def _in_transaction(
+    connection: duckdb.DuckDBPyConnection, batch: Batch, plan: Plan, path: Path, name: str
+) -> int:
     connection.execute("BEGIN")
     try:
-        records = _store_log(connection, plan, path, name)
+        records = _store_log(connection, batch, plan, path, name)
     except BaseException:
         connection.execute("ROLLBACK")
         raise
@@ -119,7 +135,7 @@ def _in_transaction(connection: duckdb.DuckDBPyConnection, plan: Plan, path: Pat
     return records
 
 
-def _store_log(connection: duckdb.DuckDBPyConnection, plan: Plan, path: Path, name: str) -> int:
+def _store_log(connection: duckdb.DuckDBPyConnection, batch: Batch, plan: Plan, path: Path, name: str) -> int:
     data = path.read_bytes()
     data = data[: data.rfind(b"\n") + 1]  # a last line without its end was torn by a death
     known = first_row(
@@ -130,7 +146,6 @@ def _store_log(connection: duckdb.DuckDBPyConnection, plan: Plan, path: Path, na
     records, size, digest = known or (0, 0, hashlib.sha256().hexdigest())
     if hashlib.sha256(data[:size]).hexdigest() != digest:
         raise ContradictionError(f"{name} is not the log that was ingested before: its beginning changed")
-    batch = Batch(plan, name)
     lines = io.TextIOWrapper(io.BytesIO(data[size:]), "utf-8", "replace", newline="\n")
     count = 0
     for record in read_lines(lines, name, records):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from results.events import Ended
 from results.plan import Case
 from results.vocabulary import CATEGORIES, UNCATEGORISED, Category, Outcome
@@ -13,14 +15,19 @@ NOT_GENERATED = "unsupported"
 """Of a case's spec: why upstream does not generate it for the device; then it is ``unsupported`` unrun."""
 
 
-def skip_category(event: Ended, case: Case) -> str:
+Categorise = Callable[[Mapping[str, str]], str]
+"""Gives the facts of a skip a category anew, by rules that may be newer than the record."""
+
+
+def skip_category(event: Ended, case: Case, again: Categorise | None = None) -> str:
     """The category that a result is stored with; ``""`` where nothing was skipped.
 
     A skip by the suite has the category its recorder gave it, one by the backend the declared one, and a
     case that upstream does not generate the one of its spec (``dtype`` unless it says otherwise).
     """
     if event.outcome is Outcome.SKIPPED_UPSTREAM:
-        return _known(event.facts.get(FACT, ""), deliberate=False)
+        said = again(event.facts) if again is not None else event.facts.get(FACT, "")
+        return _known(said, deliberate=False)
     if event.outcome is Outcome.SKIPPED_BACKEND:
         return _known(case.declared.category, deliberate=True)
     if event.outcome is Outcome.UNSUPPORTED and NOT_GENERATED in case.spec:

@@ -12,6 +12,7 @@ from tests.results.factory import ended, opinfo_case, started, write_run
 
 RUN = "2026-11-05-skips"
 REASON = "Only runs on ['cuda', 'xpu'] <b>& `mps`</b>"
+ONLY_ON = "torch.testing._internal.common_device_type:onlyOn.__call__.<locals>.only_fn"
 MYSTERY = "pytest::test_b.py::-::test_mystery"
 NEWER = "pytest::test_b.py::-::test_newer"
 
@@ -21,8 +22,11 @@ def pytest_case(name: str, declared: Declared | None = None) -> Case:
     return Case(id=f"pytest::{name}", kind=CaseKind.PYTEST, declared=declared or Declared())
 
 
-def make_ledger(folder: Path, *, mystery: bool = True) -> Path:
-    """A store with one run: 2 passes, 3 device gates, 1 body, 1 dtype, 1 deliberate, 1 or 2 uncategorised."""
+def make_ledger(folder: Path, *, older: bool = False) -> Path:
+    """A store with one run: 2 passes, 3 device gates, 1 body, 1 dtype, 1 deliberate, 2 uncategorised.
+
+    With ``older`` a third one, of which the evidence says what today's rules know.
+    """
     upstream, backend = Outcome.SKIPPED_UPSTREAM, Outcome.SKIPPED_BACKEND
     declared = Declared(expectation=Expectation.SKIP, category="sparse", reason="no sparse kernels")
     lacking = opinfo_case("add", "float8_e4m3fn")
@@ -41,10 +45,12 @@ def make_ledger(folder: Path, *, mystery: bool = True) -> Path:
         (pytest_case("test_a.py::TestA::test_body"), upstream, {"category": "body", "reason": "no"}),
         (lacking, Outcome.UNSUPPORTED, {}),
         (pytest_case("test_b.py::-::test_declared", declared), backend, {}),
+        (pytest_case(MYSTERY.removeprefix("pytest::")), upstream, {"reason": "who knows"}),
         (pytest_case(NEWER.removeprefix("pytest::")), upstream, {"category": "from_a_newer_harness"}),
     ]
-    if mystery:
-        results.append((pytest_case(MYSTERY.removeprefix("pytest::")), upstream, {"reason": "who knows"}))
+    if older:
+        facts = {"category": "uncategorised", "origin": "raised", "reason": "no", "frames": ONLY_ON}
+        results.append((pytest_case("test_b.py::-::test_older"), upstream, facts))
     plan = make_plan(run=RUN, device="neuron", profile="pytest", cases=[case for case, _, _ in results])
     events = [ended(case, Stage.TEST, outcome, facts=facts) for case, outcome, facts in results]
     end = RunEnded(run=RUN, state=RunState.COMPLETE)

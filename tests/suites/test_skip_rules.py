@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from results.vocabulary import UNCATEGORISED, Category
-from suites.skips.engine import categorise
+from suites.skips.engine import categorise, category_again
 from suites.skips.evidence import Evidence, Origin
 from suites.skips.rules import RuleError, load_rules, parse_rules
 from suites.skips.source import true_names
@@ -107,6 +107,13 @@ def test_evidence_survives_the_log() -> None:
         location="t.py:3",
     )
     assert Evidence.of(evidence.facts()) == evidence
+
+
+def test_a_recorded_skip_is_told_anew_from_its_evidence() -> None:
+    evidence = Evidence(origin=Origin.RAISED, reason="because", frames=(ONLY_ON,))
+    assert category_again({**evidence.facts(), "category": "uncategorised"}) == "device_gate"
+    assert category_again({"category": "model_unavailable"}) == "model_unavailable"
+    assert category_again({}) == UNCATEGORISED
 
 
 @pytest.mark.parametrize(
