@@ -94,17 +94,20 @@ def enclosing_condition(path: str, line: int) -> ast.expr | None:
 
 
 def true_names(condition: ast.expr, scope: Mapping[str, Any]) -> tuple[str, ...]:
-    """Dotted names in those alternatives of a condition that are not known to be false.
+    """Dotted names in the alternative of a condition that made it true.
 
-    ``IS_WINDOWS or not TEST_SCIPY`` gives ``TEST_SCIPY`` where ``IS_WINDOWS`` is false: only a plain name, or
-    the negation of one, is looked up; nothing is called.
+    ``IS_WINDOWS or not TEST_SCIPY`` gives ``TEST_SCIPY`` where ``IS_WINDOWS`` is false, the first where both
+    hold, as Python asks no further. Only a plain name, or the negation of one, is looked up and nothing
+    is called; while no alternative is known to hold, all that may hold are named.
     """
-    names: dict[str, None] = {}
+    possible: dict[str, None] = {}
     for alternative in _alternatives(condition, negated=False):
-        if _known_false(alternative, scope):
-            continue
-        names |= dict.fromkeys(_dotted_names(alternative))
-    return tuple(names)
+        holds = _value(alternative, scope)
+        if holds:
+            return tuple(_dotted_names(alternative))
+        if holds is None:
+            possible |= dict.fromkeys(_dotted_names(alternative))
+    return tuple(possible)
 
 
 def _alternatives(node: ast.expr, *, negated: bool) -> Iterator[ast.expr]:
@@ -117,15 +120,16 @@ def _alternatives(node: ast.expr, *, negated: bool) -> Iterator[ast.expr]:
         yield ast.UnaryOp(ast.Not(), node) if negated else node
 
 
-def _known_false(node: ast.expr, scope: Mapping[str, Any]) -> bool:
+def _value(node: ast.expr, scope: Mapping[str, Any]) -> bool | None:
+    """Whether an alternative holds, ``None`` if that is not known."""
     negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
     name = node.operand if isinstance(node, ast.UnaryOp) and negated else node
     if not isinstance(name, ast.Name) or name.id not in scope:
-        return False
+        return None
     try:
-        return bool(scope[name.id]) is negated
+        return bool(scope[name.id]) is not negated
     except Exception:  # noqa: BLE001 - an upstream flag may be lazy and fail; then nothing is known
-        return False
+        return None
 
 
 def _dotted_names(node: ast.expr) -> Iterator[str]:
