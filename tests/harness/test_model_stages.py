@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.model_stages import ReferenceFailedError, _outcome_of
+from harness.model_stages import Finding, ReferenceFailedError, _attempt, _outcome_of
 from model_zoo.fetch import FetchError, FetchReason
 from model_zoo.load import LoadError, LoadReason
 from results.vocabulary import OUTCOMES, Outcome
@@ -31,3 +31,22 @@ def test_what_is_not_the_device_does_not_count_against_it(error: Exception, outc
 
 def test_anything_else_is_for_the_device_to_say() -> None:
     assert _outcome_of(ValueError("x"), lambda _: Outcome.FAILED_EXCEPTION) is Outcome.FAILED_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        (FetchError(FetchReason.GATED, "gated"), "model_unavailable"),
+        (LoadError(LoadReason.NEEDS_REMOTE_CODE, "its own code"), "model_unavailable"),
+        (LoadError(LoadReason.NEEDS_PACKAGE, "needs timm"), "python_dependency"),
+        (ReferenceFailedError("the CPU reference failed"), "reference_failed"),
+        (FetchError(FetchReason.OFFLINE, "no network"), ""),
+    ],
+)
+def test_a_skipped_model_has_its_category_and_a_failed_one_has_none(error: Exception, category: str) -> None:
+    def stage() -> Finding:
+        raise error
+
+    result = _attempt(stage, lambda _: Outcome.FAILED_EXCEPTION)
+    assert result.facts.get("category", "") == category
+    assert (result.outcome is Outcome.SKIPPED_UPSTREAM) == bool(category)

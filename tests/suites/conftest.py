@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd  # noqa: F401 - see below
 import pytest
 
 import suites
 from results.events import Ended, read_log
 from results.plan import load_plan
+
+# pytester forgets after each test what was imported in it. DuckDB imports pandas when it is first needed, and
+# a second copy of pandas does not know the first one's types; so it is imported here, before any test.
 
 ROOT = Path(suites.__file__).parents[1]
 
