@@ -44,6 +44,15 @@ def all_well(said: str) -> None:
     st.info(said, icon=":material/check_circle:")
 
 
+def uncategorised(run: str) -> None:
+    """Say that skips have no known reason; nothing if all have one."""
+    cases = data.number("SELECT uncategorised FROM v_skip_balance WHERE run = ?", run)
+    if cases:
+        have = "has" if cases == 1 else "have"
+        said = f"**UNCATEGORISED: {look.plural(cases, 'skip')} {have} no known reason.**"
+        st.warning(f"{said} They stand first on the page Skips.", icon=":material/help:")
+
+
 def completeness(run: str) -> None:
     """Say in one quiet line that a run is whole, or loudly that it, or its device, is not."""
     common = data.row(QUERY, run)

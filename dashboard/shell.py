@@ -76,6 +76,7 @@ OPERATORS = "screens/operators.py"
 OPERATOR = "screens/one_operator.py"
 TESTS = "screens/tests.py"
 TEST = "screens/one_test.py"
+SKIPS = "screens/skips.py"
 RUN_PAGE = "screens/run.py"
 ABOUT = "screens/about.py"
 

@@ -99,7 +99,8 @@ def _add_runs(children: Any) -> None:
 def _add_readers(children: Any) -> None:
     report = _command(children, "report", commands.report, "print the scoreboard of a run")
     gaps = _command(children, "gaps", commands.gaps, "list the operators that fell back, most wanted first")
-    for child, formats in ((report, (*FORMATS, commands.JUNIT)), (gaps, FORMATS)):
+    skips = _command(children, "skips", commands.skips, "list why cases were skipped, uncategorised first")
+    for child, formats in ((report, (*FORMATS, commands.JUNIT)), (gaps, FORMATS), (skips, FORMATS)):
         child.add_argument("run", nargs="?", metavar="RUN", help="id of the run (default: the latest)")
         _format(child, formats)
     _gate(report, default=False)

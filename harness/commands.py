@@ -190,16 +190,29 @@ def gaps(options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def skips(options: argparse.Namespace) -> int:
+    """Print the skip ledger of a run, what is uncategorised first."""
+    from results.skips import render_skips
+    from results.store import open_store
+
+    with open_store(options.store) as store:
+        text = render_skips(store, options.run, Format(options.format), width=_console().width)
+    print(text, end="")
+    return ExitCode.OK
+
+
 def ingest(options: argparse.Namespace) -> int:
     """Take run folders into the store, or make its database anew."""
     from results.ingest import ContradictionError, IngestError, rebuild
     from results.ingest import ingest as ingest_run
+    from suites.skips.engine import category_again as again
 
     if not options.folders and not options.rebuild:
         raise UsageError("name a run's folder (one with a plan.json), or give --rebuild")
     try:
-        reports = rebuild(options.store) if options.rebuild else []
-        reports += [ingest_run(options.store, folder, wait=_WRITER_SECONDS) for folder in options.folders]
+        reports = rebuild(options.store, again=again) if options.rebuild else []
+        for folder in options.folders:
+            reports.append(ingest_run(options.store, folder, wait=_WRITER_SECONDS, again=again))
     except (ContradictionError, IngestError) as error:
         raise UsageError(str(error)) from error
     for done in reports:

@@ -23,9 +23,10 @@ from model_zoo.fetch import FetchError, FetchReason, fetch
 from model_zoo.inputs import ModelInputs, make_inputs, to_device
 from model_zoo.load import LoadError, LoadReason, load
 from model_zoo.outputs import loss_of, named_tensors
+from results import skip_category
 from results.events import OpCall
 from results.plan import Case
-from results.vocabulary import Outcome
+from results.vocabulary import Category, Outcome
 from suites.compare import Comparison, compare
 from suites.device import Tolerance
 from suites.result import CaseResult, qualified_name, shortened_traceback
@@ -78,12 +79,15 @@ def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], O
         found = stage()
     except Exception as error:  # noqa: BLE001 - whatever a model or a device raises is the result
         cause = _unwrapped(error)
+        outcome = _outcome_of(error, classify)
+        skipped = outcome is Outcome.SKIPPED_UPSTREAM
         return CaseResult(
-            outcome=_outcome_of(error, classify),
+            outcome=outcome,
             seconds=time.perf_counter() - started,
             exception=qualified_name(cause),
             message=str(cause) or qualified_name(cause),
             traceback=shortened_traceback(error),
+            facts={skip_category.FACT: _category_of(error)} if skipped else {},
         )
     return CaseResult(
         outcome=found.outcome,
@@ -111,6 +115,15 @@ def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) 
     if isinstance(error, ReferenceFailedError):
         return Outcome.SKIPPED_UPSTREAM
     return classify(error)
+
+
+def _category_of(error: Exception) -> str:
+    """Why a model is skipped, in the words of the ledger."""
+    if isinstance(error, LoadError) and error.reason is LoadReason.NEEDS_PACKAGE:
+        return Category.PYTHON_DEPENDENCY
+    if isinstance(error, FetchError | LoadError):
+        return Category.MODEL_UNAVAILABLE
+    return Category.REFERENCE_FAILED
 
 
 class ModelRun:

@@ -22,8 +22,9 @@ from results.events import (
     WorkerEnded,
     WorkerStarted,
 )
-from results.plan import Plan
+from results.plan import Case, Plan
 from results.signature import normalise, signature
+from results.skip_category import Categorise, skip_category
 from results.vocabulary import MODEL_STAGES, OUTCOMES, CaseKind, Outcome, Stage
 
 _TEXT, _INT, _BIG, _REAL, _TIME = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us")
@@ -66,6 +67,7 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
         "signature": _TEXT,
         "metrics": pa.map_(_TEXT, _REAL),
         "facts": pa.map_(_TEXT, _TEXT),
+        "category": _TEXT,
     },
     "op_calls": {
         **_HEAD,
@@ -101,19 +103,17 @@ _STAGES: Mapping[CaseKind, Set[Stage]] = {
 }
 
 
-def stages_of_cases(plan: Plan) -> Mapping[str, Set[Stage]]:
-    """The stages of each case of a plan, by the case's id."""
-    return {case.id: _STAGES[case.kind] for case in plan.cases}
-
-
 class Batch:
     """The rows of one log, by table, each as long as all others of its table."""
 
-    def __init__(self, plan: Plan, log: str, stages: Mapping[str, Set[Stage]]) -> None:
-        """Begin a log of a run; ``stages`` is :func:`stages_of_cases` of its plan, made once for all logs."""
+    def __init__(
+        self, plan: Plan, log: str, cases: Mapping[str, Case], again: Categorise | None = None
+    ) -> None:
+        """Begin a log of a run; ``cases`` are those of its plan by id, ``again`` is as for ``ingest``."""
         self._plan = plan
+        self._again = again
         self._log = log
-        self._stages = stages
+        self._cases = cases
         self._seen: set[tuple[type, str, int, Stage]] = set()
         self._signatures: set[str] = set()
         self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
@@ -192,7 +192,7 @@ class Batch:
 
     def _disturbed(self, head: tuple[Any, ...], _time: int, event: Disturbed) -> None:
         for case in (event.case, *event.by):
-            if case not in self._stages:
+            if case not in self._cases:
                 raise ContradictionError(f"{case!r} is not in the plan")
         row = (text(event.case), [text(case) for case in event.by], event.experiments)
         self._rows["disturbances"].append((*head, *row))
@@ -208,7 +208,8 @@ class Batch:
         hashed = self._sign(event.outcome, exception, message) if event.outcome in SIGNED else ""
         failure = (exception, message, text(event.traceback), hashed)
         observed = (list(_text_keys(event.metrics).items()), _texts(event.facts))
-        result = (event.outcome, event.seconds, *failure, *observed)
+        category = skip_category(event, self._cases[event.case], self._again)
+        result = (event.outcome, event.seconds, *failure, *observed, category)
         self._rows["stage_results"].append((*head, time, *_key(event), *result))
 
     def _ops_recorded(self, head: tuple[Any, ...], _time: int, event: OpsRecorded) -> None:
@@ -223,10 +224,10 @@ class Batch:
             self._rows["op_calls"].append((*head, *_key(event), *names, *counts))
 
     def _check(self, event: Entered | Ended | OpsRecorded) -> None:
-        stages = self._stages.get(event.case)
-        if stages is None:
+        case = self._cases.get(event.case)
+        if case is None:
             raise ContradictionError(f"case {event.case!r} is not in the plan")
-        if event.stage not in stages:
+        if event.stage not in _STAGES[case.kind]:
             raise ContradictionError(f"case {event.case!r} has no stage {event.stage}")
 
     def _once(self, event: Ended | OpsRecorded) -> None:

@@ -236,16 +236,19 @@ def shortened(text: str) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
 def encode(record: Record) -> str:
     """Render a record as one line of JSON, without the newline."""
     fields: dict[str, Any] = {"v": SCHEMA_VERSION, "seq": record.seq, "t": record.time}
     fields["kind"] = record.event.kind
-    for field in dataclasses.fields(record.event):
-        value = getattr(record.event, field.name)
-        if field.name == "calls":
+    for name, _ in _DECLARED[type(record.event)]:
+        value = getattr(record.event, name)
+        if name == "calls":
             value = [dataclasses.asdict(call) for call in value]
-        fields[field.name] = _storable(dict(value) if isinstance(value, Mapping) else value)
-    return json.dumps(fields, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+        fields[name] = _storable(value)
+    return _ENCODER.encode(fields)
 
 
 _PLAIN: Mapping[str, type[Any]] = {"str": str, "int": int, "bool": bool}

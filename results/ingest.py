@@ -18,11 +18,12 @@ import duckdb
 import pyarrow as pa
 
 from results.adopt import adopt
-from results.batch import Batch, ContradictionError, PlanMismatchError, stages_of_cases, text
+from results.batch import Batch, ContradictionError, PlanMismatchError, text
 from results.events import EventLogError, read_lines
 from results.layout import database_path, run_folders
 from results.plan import EVENTS_DIR, Case, Plan, load_plan
 from results.schema import first_row
+from results.skip_category import Categorise
 from results.vocabulary import CaseKind
 from results.writer import writing
 
@@ -61,7 +62,14 @@ class IngestReport:
     database: Path
 
 
-def ingest(store: Path, run_folder: Path, *, strict: bool = True, wait: float = 0) -> IngestReport:
+def ingest(
+    store: Path,
+    run_folder: Path,
+    *,
+    strict: bool = True,
+    wait: float = 0,
+    again: Categorise | None = None,
+) -> IngestReport:
     """Take a run's plan and event logs into a store.
 
     A run folder outside the store is copied into it first, without its output.
@@ -71,6 +79,7 @@ def ingest(store: Path, run_folder: Path, *, strict: bool = True, wait: float = 
         run_folder: the folder with ``plan.json`` and ``events/``.
         strict: raise if a log was refused, after what could be stored was stored.
         wait: seconds to wait for another writer.
+        again: gives skips their categories anew; without it they keep those they were recorded with.
 
     Raises:
         PlanError: the folder has no usable plan.
@@ -82,32 +91,38 @@ def ingest(store: Path, run_folder: Path, *, strict: bool = True, wait: float = 
     plan = load_plan(run_folder)
     with writing(store, wait=wait) as connection:
         folder = adopt(store, run_folder, plan)
-        report = _ingest_run(connection, store, folder, plan)
+        report = _ingest_run(connection, store, folder, plan, again)
     if strict and report.refused:
         raise ContradictionError("; ".join(report.refused))
     return report
 
 
-def rebuild(store: Path) -> list[IngestReport]:
+def rebuild(store: Path, *, again: Categorise | None = None) -> list[IngestReport]:
     """Make the database anew from all runs in the store; the old one stays until it is done.
+
+    ``again`` is as for ``ingest``.
 
     Raises:
         PlanError, PlanMismatchError, IngestError, StoreError: as for ``ingest``.
     """
     with writing(store, fresh=True) as connection:
-        return [_ingest_run(connection, store, folder, load_plan(folder)) for folder in run_folders(store)]
+        folders = run_folders(store)
+        return [_ingest_run(connection, store, folder, load_plan(folder), again) for folder in folders]
 
 
-def _ingest_run(connection: duckdb.DuckDBPyConnection, store: Path, folder: Path, plan: Plan) -> IngestReport:
+def _ingest_run(
+    connection: duckdb.DuckDBPyConnection, store: Path, folder: Path, plan: Plan, again: Categorise | None
+) -> IngestReport:
     _store_plan(connection, plan)
     events = folder / EVENTS_DIR
     logs = sorted(events.rglob("*.jsonl"))
-    stages = stages_of_cases(plan)
+    cases = {case.id: case for case in plan.cases}  # made once for all logs
     records, refused = 0, []
     for path in logs:
         name = path.relative_to(events).as_posix()
         try:
-            records += _in_transaction(connection, path, Batch(plan, name, stages), plan.run, name)
+            batch = Batch(plan, name, cases, again)
+            records += _in_transaction(connection, path, batch, plan.run, name)
         except PlanMismatchError:
             raise
         except (ContradictionError, EventLogError, duckdb.ConstraintException) as error:

@@ -54,8 +54,8 @@ def render_report(board: Scoreboard, form: Format, *, width: int | None = None) 
 def print_report(board: Scoreboard, console: Console, *, program: str = PROGRAM) -> None:
     """Print a scoreboard to a terminal; ``program`` is how its reader calls the command."""
     console.print(Text(_headline(board), style="bold"))
-    if board.banner:
-        console.print(Text(one_line(board.banner), style="bold yellow"))
+    for warning in board.warnings:
+        console.print(Text(one_line(warning), style="bold yellow"))
     for section in sections(board):
         console.print()
         console.print(rich_table(section.rows, section.columns, title=section.title, limit=section.limit))
@@ -128,6 +128,7 @@ def _footer(board: Scoreboard, program: str) -> list[str]:
         f"Operators: {routes.device_only} only on the device, {routes.both} on both, "
         f"{routes.fallback_only} only on the CPU, of {routes.ops} that ran.",
         *deaths,
+        f"Skips: {board.skips}.",
         f"Database: {one_line(str(board.database))}",
         f"Pages:    {one_line(program)} dashboard --store {one_line(str(store))}",
     ]
@@ -135,8 +136,7 @@ def _footer(board: Scoreboard, program: str) -> list[str]:
 
 def _markdown(board: Scoreboard) -> str:
     parts = [f"## {markdown_text(_headline(board), _WHOLE)}\n"]
-    if board.banner:
-        parts.append(f"> **{markdown_text(board.banner, _WHOLE)}**\n")
+    parts += [f"> **{markdown_text(warning, _WHOLE)}**\n" for warning in board.warnings]
     for section in sections(board):
         parts.append(
             f"### {section.title}\n\n{markdown_table(section.rows, section.columns, limit=section.limit)}"
@@ -149,7 +149,7 @@ def _markdown(board: Scoreboard) -> str:
 
 def _record(board: Scoreboard) -> dict[str, Any]:
     """The scoreboard as nested dictionaries, with what is derived beside its fields."""
-    derived = {"banner": board.banner, "worker_deaths": board.worker_deaths}
+    derived = {"banner": board.banner, "warnings": board.warnings, "worker_deaths": board.worker_deaths}
     return derived | dataclasses.asdict(board)
 
 
@@ -172,6 +172,9 @@ def _measures(board: Scoreboard) -> list[dict[str, Any]]:
     found += [
         ("op calls on device", s.kind, s.calls.numerator, s.calls.denominator) for s in board.device_share
     ]
+    sums = dataclasses.asdict(board.skips)
+    sources = ("eligibility", "deliberate", "uncategorised")
+    found += [("skips", source, sums[source], board.skips.skips) for source in sources]
     routes = dataclasses.asdict(board.op_routes)
     found += [("operators", name, n, board.op_routes.ops) for name, n in routes.items() if name != "ops"]
     found += [("gaps: models", gap.op, gap.models, None) for gap in board.gaps]

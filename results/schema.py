@@ -13,14 +13,30 @@ from typing import Any
 import duckdb
 
 from results.operators import ROLES
-from results.vocabulary import DEVICE_STAGES, MODEL_STAGES, OUTCOMES, CaseKind, Expectation, Stage, verdict
+from results.vocabulary import (
+    CATEGORIES,
+    DEVICE_STAGES,
+    MODEL_STAGES,
+    OUTCOMES,
+    SKIP_SOURCES,
+    CaseKind,
+    Expectation,
+    Stage,
+    verdict,
+)
 
-MIGRATIONS: tuple[str, ...] = ("tables_001.sql", "tables_002.sql")
+MIGRATIONS: tuple[str, ...] = ("tables_001.sql", "tables_002.sql", "tables_003.sql")
 """Scripts that lead from an empty database to the present schema, oldest first; never edit a released one."""
 
 VERSION = len(MIGRATIONS)
 
-_VIEW_SCRIPTS = ("views_1_cases.sql", "views_2_runs.sql", "views_3_ops.sql", "views_4_models.sql")
+_VIEW_SCRIPTS = (
+    "views_1_cases.sql",
+    "views_2_runs.sql",
+    "views_3_ops.sql",
+    "views_4_models.sql",
+    "views_5_skips.sql",
+)
 
 
 class SchemaError(RuntimeError):
@@ -117,6 +133,8 @@ def _fill_vocabulary(connection: duckdb.DuckDBPyConnection) -> None:
         "verdict_rules": verdicts,
         "stage_rules": stages,
         "op_roles": list(ROLES.items()),
+        "skip_sources": [(source, n, meaning) for n, (source, meaning) in enumerate(SKIP_SOURCES.items())],
+        "category_rules": [(name, rule.meaning) for name, rule in CATEGORIES.items()],
     }
     connection.execute(_script("vocabulary.sql"))
     for table, rows in tables.items():

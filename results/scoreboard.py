@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from results.common_failure import CommonFailure, common_failure
+from results.skips import Balance, read_balance
 from results.store import Store
 from results.vocabulary import FATES, Fate
 
@@ -177,12 +178,18 @@ class Scoreboard:
     flaky_cases: int
     flakes: tuple[FlakeRow, ...]
     deaths: tuple[DeathRow, ...]
+    skips: Balance
     database: Path
 
     @property
     def worker_deaths(self) -> int:
         """How many worker processes died, whatever their fate."""
         return sum(row.deaths for row in self.deaths)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What stands first wherever numbers of this run are shown."""
+        return tuple(filter(None, (self.banner, self.skips.warning)))
 
     @property
     def banner(self) -> str:
@@ -250,6 +257,7 @@ def scoreboard(
         flaky_cases=len(flaky),
         flakes=flaky[:flakes],
         deaths=_deaths(store, run),
+        skips=read_balance(store, run),
         database=store.database.resolve(),
     )
 

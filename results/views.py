@@ -32,6 +32,9 @@ VIEWS: Mapping[str, View] = {
     "v_stages": View("run, case_id, ordinal", "a planned stage of a case, in its last attempt"),
     "v_outcomes": View("run, kind, suite, ordinal", "an outcome in a suite: how many cases"),
     "v_suites": View("run, kind, suite", "a suite: how many of its cases pass"),
+    "v_skipped": View("run, case_id", "a skipped case, with the category that explains it"),
+    "v_skips": View("run, ordinal, cases DESC, category, suite", "a category of skips: how many"),
+    "v_skip_balance": View("run", "a run: whether its skips add up"),
     "v_verdicts": View("run, verdict", "a verdict: how many cases"),
     "v_failures": View("run, cases DESC, signature", "equal failures"),
     "v_common_failures": View(

@@ -215,8 +215,27 @@ def case_outcome(stages: Mapping[Stage, Outcome], planned: tuple[Stage, ...]) ->
     return Outcome.PASSED, planned[-1]
 
 
+class SkipSource(StrEnum):
+    """Who decided that a case does not run; every skip has exactly one."""
+
+    UNCATEGORISED = "uncategorised"
+    DELIBERATE = "deliberate"
+    ELIGIBILITY = "eligibility"
+
+
+SKIP_SOURCES: Mapping[SkipSource, str] = {
+    SkipSource.UNCATEGORISED: "No rule knows the reason yet, so nothing can be said of it.",
+    SkipSource.DELIBERATE: "The owners of the backend declared it in an expectation file.",
+    SkipSource.ELIGIBILITY: "The suite itself, or its upstream, does not run it here.",
+}
+"""What each source says; in the order in which a report shows them."""
+
+UNCATEGORISED = SkipSource.UNCATEGORISED.value
+"""Stands for the category of a skip that has none. No member of ``Category``: it explains nothing."""
+
+
 class Category(StrEnum):
-    """Why a case is not expected to pass; a closed list, so that reasons can be counted."""
+    """Why a case is skipped, or not expected to pass; a closed list, so that reasons can be counted."""
 
     NO_NATIVE_LOWERING = "no_native_lowering"
     COMPOSITE_COMPLIANCE = "composite_compliance"
@@ -232,42 +251,101 @@ class Category(StrEnum):
     CUDA_GRAPHS = "cuda_graphs"
     NCCL = "nccl"
     CUDA_DYNAMO = "cuda_dynamo"
-    DTYPE = "dtype"
     NUMERICS = "numerics"
     ERROR_MESSAGE = "error_message"
-    MEMORY = "memory"
-    SLOW = "slow"
     CRASH = "crash"
     FLAKY = "flaky"
     UPSTREAM_BUG = "upstream_bug"
     DEVICE_BUG = "device_bug"
     HARNESS_GAP = "harness_gap"
+    DTYPE = "dtype"
+    MEMORY = "memory"
+    SLOW = "slow"
+    DEVICE_GATE = "device_gate"
+    DEVICE_COUNT = "device_count"
+    MISSING_LIBRARY = "missing_library"
+    PYTHON_DEPENDENCY = "python_dependency"
+    CONFIGURATION = "configuration"
+    DISABLED_UPSTREAM = "disabled_upstream"
+    OPINFO_ENTRY = "opinfo_entry"
+    EXPECTED_FAILURE = "expected_failure"
+    NEEDS_SAMPLES = "needs_samples"
+    NOT_IMPLEMENTED = "not_implemented"
+    BODY = "body"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    REFERENCE_FAILED = "reference_failed"
 
 
-CATEGORIES: Mapping[Category, str] = {
-    Category.NO_NATIVE_LOWERING: "The compiler stack has no native form of the operator.",
-    Category.COMPOSITE_COMPLIANCE: "A composite operator is not decomposed as upstream asks.",
-    Category.SPARSE: "It needs sparse tensors.",
-    Category.NESTED_TENSOR: "It needs nested tensors.",
-    Category.FORWARD_AD: "It needs forward-mode differentiation.",
-    Category.ATTENTION_MASK: "It needs an arbitrary attention mask; none and causal work.",
-    Category.PER_CHANNEL_QUANTIZATION: "It needs per-channel quantisation.",
-    Category.NEG_CONJ_VIEW: "It needs negative or conjugate view bits.",
-    Category.SIGNAL_WINDOW: "It needs torch.signal windows.",
-    Category.UPSAMPLE: "It needs bilinear or bicubic upsampling.",
-    Category.DYNAMIC_SHAPES: "It needs dynamic or symbolic shapes.",
-    Category.CUDA_GRAPHS: "It needs CUDA graphs.",
-    Category.NCCL: "It needs a collective that only NCCL has.",
-    Category.CUDA_DYNAMO: "It takes a path of Dynamo that only CUDA has.",
-    Category.DTYPE: "The device does not have the dtype.",
-    Category.NUMERICS: "The result differs within what the device promises.",
-    Category.ERROR_MESSAGE: "It fails as it should, in other words than upstream's.",
-    Category.MEMORY: "It asks for more memory than there is.",
-    Category.SLOW: "It takes longer than it is worth.",
-    Category.CRASH: "It ends the process.",
-    Category.FLAKY: "It comes out differently on equal inputs.",
-    Category.UPSTREAM_BUG: "PyTorch or the model is at fault.",
-    Category.DEVICE_BUG: "A known fault of the device, to be fixed.",
-    Category.HARNESS_GAP: "The harness cannot judge it yet.",
+@dataclass(frozen=True, slots=True)
+class CategoryRule:
+    """What a category says and who may use it.
+
+    Attributes:
+        meaning: one sentence for a reader of the ledger.
+        deliberate: whether an expectation file may name it.
+        eligibility: whether a suite's own skip may have it.
+    """
+
+    meaning: str
+    deliberate: bool
+    eligibility: bool
+
+
+def _deliberate(meaning: str) -> CategoryRule:
+    return CategoryRule(meaning, deliberate=True, eligibility=False)
+
+
+def _eligibility(meaning: str) -> CategoryRule:
+    return CategoryRule(meaning, deliberate=False, eligibility=True)
+
+
+def _either(meaning: str) -> CategoryRule:
+    return CategoryRule(meaning, deliberate=True, eligibility=True)
+
+
+CATEGORIES: Mapping[Category, CategoryRule] = {
+    Category.NO_NATIVE_LOWERING: _deliberate("The compiler stack has no native form of the operator."),
+    Category.COMPOSITE_COMPLIANCE: _deliberate("A composite operator is not decomposed as upstream asks."),
+    Category.SPARSE: _deliberate("It needs sparse tensors."),
+    Category.NESTED_TENSOR: _deliberate("It needs nested tensors."),
+    Category.FORWARD_AD: _deliberate("It needs forward-mode differentiation."),
+    Category.ATTENTION_MASK: _deliberate("It needs an arbitrary attention mask; none and causal work."),
+    Category.PER_CHANNEL_QUANTIZATION: _deliberate("It needs per-channel quantisation."),
+    Category.NEG_CONJ_VIEW: _deliberate("It needs negative or conjugate view bits."),
+    Category.SIGNAL_WINDOW: _deliberate("It needs torch.signal windows."),
+    Category.UPSAMPLE: _deliberate("It needs bilinear or bicubic upsampling."),
+    Category.DYNAMIC_SHAPES: _deliberate("It needs dynamic or symbolic shapes."),
+    Category.CUDA_GRAPHS: _deliberate("It needs CUDA graphs."),
+    Category.NCCL: _deliberate("It needs a collective that only NCCL has."),
+    Category.CUDA_DYNAMO: _deliberate("It takes a path of Dynamo that only CUDA has."),
+    Category.NUMERICS: _deliberate("The result differs within what the device promises."),
+    Category.ERROR_MESSAGE: _deliberate("It fails as it should, in other words than upstream's."),
+    Category.CRASH: _deliberate("It ends the process."),
+    Category.FLAKY: _deliberate("It comes out differently on equal inputs."),
+    Category.UPSTREAM_BUG: _deliberate("PyTorch or the model is at fault."),
+    Category.DEVICE_BUG: _deliberate("A known fault of the device, to be fixed."),
+    Category.HARNESS_GAP: _deliberate("The harness cannot judge it yet."),
+    Category.DTYPE: _either("The device, or upstream for this operator, does not have the dtype."),
+    Category.MEMORY: _either("It asks for more memory than there is, or than can be known."),
+    Category.SLOW: _either("It takes longer than it is worth in this run."),
+    Category.DEVICE_GATE: _eligibility("Upstream runs it on other devices only."),
+    Category.DEVICE_COUNT: _eligibility("It needs more devices, or processes, than there are."),
+    Category.MISSING_LIBRARY: _eligibility("PyTorch was built without a library that it needs."),
+    Category.PYTHON_DEPENDENCY: _eligibility("It needs a Python package or tool that is not installed."),
+    Category.CONFIGURATION: _eligibility(
+        "Upstream does not run it on this platform or in this mode of its tests."
+    ),
+    Category.DISABLED_UPSTREAM: _eligibility("Upstream switched it off, in its source or by an issue."),
+    Category.OPINFO_ENTRY: _eligibility(
+        "The entry of the operator, module or optimizer excludes it or says that it fails."
+    ),
+    Category.EXPECTED_FAILURE: _eligibility("The test itself is marked as one that fails."),
+    Category.NEEDS_SAMPLES: _eligibility("Upstream has no inputs, or no such variant, to run it with."),
+    Category.NOT_IMPLEMENTED: _eligibility(
+        "It raised NotImplementedError, which upstream lets pass as a skip."
+    ),
+    Category.BODY: _eligibility("The test's own code finds, as it runs, that it does not apply."),
+    Category.MODEL_UNAVAILABLE: _eligibility("The model cannot be had, or not be loaded, on any device."),
+    Category.REFERENCE_FAILED: _eligibility("The reference fails too, so the device cannot be judged."),
 }
-"""What each category says, for a reader of the audit."""
+"""What each category says, for a reader of the ledger and of the audit."""

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dashboard import data, look
 from results.views import VIEWS
-from results.vocabulary import FATES, OUTCOMES
+from results.vocabulary import CATEGORIES, FATES, OUTCOMES
 
 _FIGURES = (
     (
@@ -41,6 +41,12 @@ _FIGURES = (
         "v_flakes",
         "Cases that passed in one attempt and failed in another, with the cases that disturb them, if known.",
         "A count.",
+    ),
+    (
+        "Skips",
+        "v_skips",
+        "Skipped cases by source and category, and those that upstream does not generate for the device.",
+        "The skips of the run, v_skip_balance; each has one category.",
     ),
     ("Worker deaths", "v_workers", "Processes by how they ended; what a fate says stands below.", "A count."),
     ("Failures", "v_failures", "Cases with the same failure signature.", "A count; one line a signature."),
@@ -85,6 +91,21 @@ def page() -> None:
         alt="Table: one outcome a row, with its meaning and whether it counts",
     )
     st.caption("Counted: in the denominator of coverage. Gates: fails a run where a pass was expected.")
+    st.subheader("Why cases are skipped")
+    st.dataframe(
+        [
+            {
+                "category": str(word),
+                "meaning": rule.meaning,
+                "by the suite": rule.eligibility,
+                "by the backend": rule.deliberate,
+            }
+            for word, rule in CATEGORIES.items()
+        ],
+        hide_index=True,
+        height="content",
+        alt="Table: one category a row, with its meaning and who may give it",
+    )
     st.subheader("How worker processes end")
     st.dataframe(
         [{"fate": str(fate), "meaning": meaning} for fate, meaning in FATES.items()],

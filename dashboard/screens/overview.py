@@ -19,6 +19,7 @@ def page() -> None:
     run = shell.shown_run()
     _title(run)
     notices.completeness(run)
+    notices.uncategorised(run)
     before = previous(run)
     left, right = st.columns([3, 2], gap="large")
     with left:

@@ -19,6 +19,7 @@ def page() -> None:
     run = shell.shown_run()
     st.title("Tests")
     notices.completeness(run)
+    notices.uncategorised(run)
     where = Where("run = ? AND kind <> 'model'", run)
     order = _filters(run, where)
     shell.remember_filters(shell.TESTS)

@@ -75,7 +75,8 @@ SELECT
     coalesce(r.signature, '') AS signature,
     a.attempt,
     r.outcome IS NOT NULL AS recorded,
-    r.metrics, r.facts, r.traceback, r.log
+    r.metrics, r.facts, r.traceback, r.log,
+    coalesce(r.category, '') AS skip_category
 FROM planned p
 JOIN stage_rules s USING (kind)
 LEFT JOIN v_attempts a USING (run, case_id)

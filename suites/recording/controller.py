@@ -150,7 +150,7 @@ class Controller:
         )
         for case, reports in sorted(self._collection.items()):
             self._log.write(Entered(case=case, attempt=1, stage=Stage.TEST))
-            self._log.write(collection_ended(case, reports, self._config.rootpath))
+            self._log.write(collection_ended(case, reports))
 
     def _events(self, worker: str) -> list[Any]:
         path = self._folder / EVENTS_DIR / f"{worker}.jsonl"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from results.events import Ended
-from results.vocabulary import Outcome, Stage
+from results.vocabulary import UNCATEGORISED, Outcome, Stage
+from suites.recording.skipping import ATTRIBUTE
 from suites.result import qualified_name, shortened_traceback
 
 _OUT_OF_MEMORY = ("MemoryError", "torch.OutOfMemoryError")
@@ -27,11 +27,16 @@ class TestRecord:
         self.attempt = attempt
         self.reports: list[pytest.TestReport] = []
         self._raised: dict[str, BaseException] = {}
-        self._root = root
+        self.root = str(root)
+        self._skips: list[tuple[pytest.TestReport, dict[str, str]]] = []
 
     def raised(self, phase: str, error: BaseException) -> None:
         """Note the exception of a phase, while it is at hand."""
         self._raised.setdefault(phase, error)
+
+    def skipped(self, report: pytest.TestReport, facts: dict[str, str]) -> None:
+        """Note why a report says skipped."""
+        self._skips.append((report, facts))
 
     def ended(self) -> Ended:
         """The event.
@@ -52,7 +57,10 @@ class TestRecord:
             message = "pytest reported nothing of it; a plugin may have run it in its stead"
             return self._event(Outcome.NOT_RUN, message=message)
         unexpected = [str(r.wasxfail) for r in self.reports if getattr(r, "wasxfail", None) is not None]
-        return self._event(Outcome.PASSED, facts={"xpass": unexpected[0]} if unexpected else {})
+        facts = {"xpass": unexpected[0]} if unexpected else {}
+        if inner := sum(report.skipped for report in self.reports):
+            facts["subtests_skipped"] = str(inner)
+        return self._event(Outcome.PASSED, facts=facts)
 
     def _failed(self, report: pytest.TestReport) -> Ended:
         error = self._raised.get(report.when or "")
@@ -68,20 +76,10 @@ class TestRecord:
         )
 
     def _skipped(self, report: pytest.TestReport) -> Ended:
-        expected = getattr(report, "wasxfail", None)
-        facts = {"phase": str(report.when)}
-        if expected is not None:
-            error = self._raised.get(report.when or "")
-            reason = f"expected to fail: {expected}" if expected else "expected to fail"
-            facts |= {
-                "xfail": str(expected),
-                **({"raised": f"{qualified_name(error)}: {error}"} if error else {}),
-            }
-        else:
-            reason, location = skip_reason(report, self._root)
-            facts["location"] = location
-        facts["reason"] = reason
-        return self._event(Outcome.SKIPPED_UPSTREAM, message=reason, facts=facts)
+        found = next((facts for one, facts in self._skips if one is report), {})
+        facts = {"reason": report.longreprtext[:_MESSAGE_CHARACTERS], "category": UNCATEGORISED} | found
+        facts["phase"] = str(report.when)
+        return self._event(Outcome.SKIPPED_UPSTREAM, message=facts["reason"], facts=facts)
 
     def _event(
         self,
@@ -105,22 +103,6 @@ class TestRecord:
         )
 
 
-def skip_reason(report: pytest.TestReport | pytest.CollectReport, root: Path) -> tuple[str, str]:
-    """Why a test was skipped and where that was said, as ``file:line``."""
-    if isinstance(report.longrepr, tuple):
-        path, line, reason = report.longrepr
-        return reason.removeprefix("Skipped: "), f"{_portable(Path(path), root)}:{line}"
-    return report.longreprtext[:_MESSAGE_CHARACTERS], ""
-
-
-def _portable(path: Path, root: Path) -> str:
-    """A path without what is this machine's: relative to pytest's root or to an import path."""
-    for base in (root, *map(Path, sorted(filter(None, sys.path), key=len, reverse=True))):
-        if path.is_absolute() and path.is_relative_to(base):
-            return path.relative_to(base).as_posix()
-    return path.as_posix()
-
-
 def middle_out(text: str) -> str:
     """A long text without its middle."""
     if len(text) <= TRACEBACK_CHARACTERS:
@@ -129,15 +111,15 @@ def middle_out(text: str) -> str:
     return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
 
 
-def collection_ended(
-    case: str, reports: Sequence[pytest.CollectReport], root: Path, attempt: int = 1
-) -> Ended:
+def collection_ended(case: str, reports: Sequence[pytest.CollectReport], attempt: int = 1) -> Ended:
     """The event for a file or class that was skipped or failed while it was collected."""
     report = next((report for report in reports if report.failed), reports[0])
     if report.skipped:
-        reason, location = skip_reason(report, root)
-        facts = {"phase": "collect", "location": location, "reason": reason}
-        outcome, message, trace = Outcome.SKIPPED_UPSTREAM, reason, ""
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        found: dict[str, str] = getattr(report, ATTRIBUTE, {})
+        facts = {"reason": reason.removeprefix("Skipped: "), "category": UNCATEGORISED} | found
+        facts["phase"] = "collect"
+        outcome, message, trace = Outcome.SKIPPED_UPSTREAM, facts["reason"], ""
     else:
         text = report.longreprtext
         last = next((line for line in reversed(text.splitlines()) if line.startswith("E ")), text)

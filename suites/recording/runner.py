@@ -15,6 +15,14 @@ from results.plan import EVENTS_DIR
 from results.vocabulary import Stage
 from suites.recording.names import Naming
 from suites.recording.outcome import TestRecord
+from suites.recording.skipping import ATTRIBUTE, explain, explain_collection
+
+
+def explained(collector: pytest.Collector, report: pytest.CollectReport) -> pytest.CollectReport:
+    """The report, with the facts of its skip if it is one."""
+    if report.skipped:
+        setattr(report, ATTRIBUTE, explain_collection(collector, report))
+    return report
 
 
 class Runner:
@@ -50,11 +58,26 @@ class Runner:
         return result
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, call: pytest.CallInfo[Any]) -> Generator[None, object, object]:
-        """Keep the exception itself: the report has only its text."""
-        if self._current and call.excinfo:
-            self._current.raised(call.when, call.excinfo.value)
-        return (yield)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[Any]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Keep the exception itself, and why a test was skipped: the report has only text."""
+        before = call.excinfo
+        report = yield
+        if self._current:
+            if (raised := before or call.excinfo) is not None:
+                self._current.raised(call.when, raised.value)
+            if report.skipped:
+                facts = explain(item, report, (before, call.excinfo), self._current.root)
+                self._current.skipped(report, facts)
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Keep why a file or class was skipped while it was collected."""
+        return explained(collector, (yield))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each report of the running test."""

@@ -15,7 +15,7 @@ from results.vocabulary import Outcome, Stage
 from suites.lifeline import die_with_parent
 from suites.recording.names import Naming
 from suites.recording.outcome import TestRecord, collection_ended, ended_without_running
-from suites.recording.runner import Runner
+from suites.recording.runner import Runner, explained
 
 
 class Supervised(Runner):
@@ -59,15 +59,13 @@ class Supervised(Runner):
             return (yield)
         assert self._log is not None
         self._log.write(Entered(case=case, attempt=self._attempt, stage=Stage.TEST))
-        report = yield
-        self._log.write(self._collection_ended(case, report, collector))
+        report = explained(collector, (yield))
+        self._log.write(self._collection_ended(case, report))
         return report
 
-    def _collection_ended(
-        self, case: str, report: pytest.CollectReport, collector: pytest.Collector
-    ) -> Ended:
+    def _collection_ended(self, case: str, report: pytest.CollectReport) -> Ended:
         if not report.passed:
-            return collection_ended(case, [report], collector.config.rootpath, attempt=self._attempt)
+            return collection_ended(case, [report], attempt=self._attempt)
         message = "it can be collected now, and its tests are not in this plan"
         return ended_without_running(case, self._attempt, Outcome.PASSED, message)
 

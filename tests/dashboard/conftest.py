@@ -14,6 +14,7 @@ from results.writer import writing
 from tests.dashboard.hostile import make_hostile_store
 from tests.results.factory import make_store
 from tests.results.hurt import make_hurt_store
+from tests.results.ledgers import make_ledger
 
 OpenPage = Callable[..., AppTest]
 
@@ -28,6 +29,12 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hurt_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a run of flakes, deaths and resumes."""
     return make_hurt_store(tmp_path_factory.mktemp("hurt_night"), tail="Fatal Python error: Aborted")
+
+
+@pytest.fixture(scope="session")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a run in which every source of skips occurs."""
+    return make_ledger(tmp_path_factory.mktemp("ledger"))
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ import pytest
 from results.ingest import ingest
 from results.layout import run_path
 from tests.dashboard import hostile as names
-from tests.results import hurt
+from tests.results import hurt, ledgers
 from tests.results.factory import COMPLETE_RUN, INCOMPLETE_RUN, make_run, make_store
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra: dev)")
@@ -47,6 +47,7 @@ PAGES = {
     "operator": ("operator", {"op": "aten::cumsum"}, ["aten::cumsum", "Models that call it"]),
     "tests": ("tests", {}, ["1–100 of 200 tests"]),
     "test": ("test", {"case": "opinfo::op40::forward[float32]"}, ["max abs error"]),
+    "skips": ("skips", {}, ["4 skips of 208 planned cases", "The sums add up", "By category", "Cases"]),
     "run": ("run", {}, ["Worker processes that died", "Slowest cases", "Where the time went"]),
     "about": ("about", {}, ["About the numbers", "Read it yourself"]),
 }
@@ -55,7 +56,8 @@ PAGES = {
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of its own, since a test adds a run to it."""
-    return names.make_hostile_store(hurt.make_hurt_store(make_store(tmp_path_factory.mktemp("served"))))
+    served = ledgers.make_ledger(make_store(tmp_path_factory.mktemp("served")))
+    return names.make_hostile_store(hurt.make_hurt_store(served))
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +216,17 @@ def test_a_filter_that_is_set_stands_in_the_address(tab: Tab) -> None:
     search.press("Enter")
     tab.page.wait_for_url(re.compile(r"q=whisper"))
     tab.sees("0 of 1 model pass")
+    tab.assert_sound()
+
+
+def test_a_category_of_skips_is_a_click_away(tab: Tab) -> None:
+    tab.open("skips", run=ledgers.RUN)
+    tab.sees("UNCATEGORISED: 2 skips have no known reason.")
+    tab.page.locator("td", has_text="device_gate").first.wait_for(state="attached")
+    corner = tab.page.locator("[data-testid=stDataFrame]").first.bounding_box()
+    tab.page.mouse.click(corner["x"] + 160, corner["y"] + 52 + 2 * 35)  # the third row
+    tab.page.wait_for_url(re.compile(r"/skips\?(?=.*category=device_gate)"))
+    tab.sees("3 cases")
     tab.assert_sound()
 
 

@@ -23,6 +23,7 @@ PAGES = {
     shell.OPERATOR: {"op": names.OP},
     shell.TESTS: {"test_q": "<b>bold"},
     shell.TEST: {"case": names.TEST},
+    shell.SKIPS: {"skip_q": "<b>"},
     shell.RUN_PAGE: {},
 }
 

@@ -13,8 +13,9 @@ import pytest
 
 from harness.cli import main
 from results.vocabulary import Expectation, Outcome, RunState
-from tests.results import hurt
+from tests.results import hurt, ledgers
 from tests.results.factory import COMPLETE_RUN, INCOMPLETE_RUN, make_store
+from tests.results.ledgers import make_ledger
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (["report"], "there is no store"),
         (["gaps"], "there is no store"),
+        (["skips"], "there is no store"),
+        (["skips", "--format", "junit"], "invalid choice"),
         (["resume"], "holds no run to go on with"),
         (["resume", "nope"], "has no run 'nope'"),
         (["nightly", "--junit", "nowhere/junit.xml"], "--junit nowhere/junit.xml"),
@@ -117,3 +120,17 @@ def test_output_may_be_cut_by_its_reader(store: Path) -> None:
     )
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
+
+
+def test_skips_are_listed_and_told_anew_when_the_database_is_made_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rules grow; what was recorded before they did is recognised by the evidence in its log."""
+    make_ledger(tmp_path, older=True)
+    assert main(["skips", "--store", str(tmp_path)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("UNCATEGORISED: 3 skips")
+    assert main(["ingest", "--rebuild", "--store", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main(["skips", ledgers.RUN, "--format", "json", "--store", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)["balance"]["uncategorised"] == 2

@@ -10,7 +10,7 @@ import torch
 
 from harness.devices.cpu import CpuDevice
 from harness.job import ModelSettings
-from harness.model_stages import ModelRun, ReferenceFailedError, _outcome_of
+from harness.model_stages import Finding, ModelRun, ReferenceFailedError, _attempt, _outcome_of
 from model_zoo.fetch import FetchError, FetchReason
 from model_zoo.inputs import ModelInputs
 from model_zoo.load import LoadError, LoadReason
@@ -70,3 +70,22 @@ def test_a_reference_that_gives_other_tensors_the_second_time_disagrees_with_its
     assert not steady
     assert dict(output)["logits"].tolist() == [[1.0] * 3] * 2
     assert list(gradients) == ["layers.1.weight"]
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        (FetchError(FetchReason.GATED, "gated"), "model_unavailable"),
+        (LoadError(LoadReason.NEEDS_REMOTE_CODE, "its own code"), "model_unavailable"),
+        (LoadError(LoadReason.NEEDS_PACKAGE, "needs timm"), "python_dependency"),
+        (ReferenceFailedError("the CPU reference failed"), "reference_failed"),
+        (FetchError(FetchReason.OFFLINE, "no network"), ""),
+    ],
+)
+def test_a_skipped_model_has_its_category_and_a_failed_one_has_none(error: Exception, category: str) -> None:
+    def stage() -> Finding:
+        raise error
+
+    result = _attempt(stage, lambda _: Outcome.FAILED_EXCEPTION)
+    assert result.facts.get("category", "") == category
+    assert (result.outcome is Outcome.SKIPPED_UPSTREAM) == bool(category)

@@ -232,9 +232,9 @@ def _test_events(cases: Sequence[Case]) -> Iterable[Any]:
         if outcome is not Outcome.SKIPPED_UPSTREAM:
             yield OpsRecorded(case=case.id, attempt=1, stage=Stage.TEST, calls=(call,))
         metrics = {"max_abs_error": float("nan") if outcome is Outcome.VACUOUS else 0.0}
-        yield ended(
-            case, Stage.TEST, outcome, seconds=0.01, exception=exception, message=message, metrics=metrics
-        )
+        facts = {"category": "dtype"} if outcome is Outcome.SKIPPED_UPSTREAM else {}
+        said = {"exception": exception, "message": message, "metrics": metrics, "facts": facts}
+        yield ended(case, Stage.TEST, outcome, seconds=0.01, **said)
 
 
 def _model_events(rows: Sequence[tuple[str, str, str, int, int, str]]) -> Iterable[Any]:

@@ -10,9 +10,12 @@ from results.vocabulary import (
     CATEGORIES,
     MODEL_STAGES,
     OUTCOMES,
+    SKIP_SOURCES,
+    UNCATEGORISED,
     Category,
     Expectation,
     Outcome,
+    SkipSource,
     Verdict,
     case_outcome,
     verdict,
@@ -22,7 +25,15 @@ from results.vocabulary import (
 def test_each_word_is_explained() -> None:
     assert list(OUTCOMES) == list(Outcome)
     assert list(CATEGORIES) == list(Category)
+    assert list(SKIP_SOURCES) == list(SkipSource)
     assert all(rule.meaning.endswith(".") for rule in OUTCOMES.values())
+    assert all(rule.meaning.endswith(".") for rule in CATEGORIES.values())
+
+
+def test_each_category_is_of_use_and_each_meaning_its_own() -> None:
+    assert all(rule.deliberate or rule.eligibility for rule in CATEGORIES.values())
+    assert len({rule.meaning for rule in CATEGORIES.values()}) == len(Category)
+    assert UNCATEGORISED not in set(Category)
 
 
 @pytest.mark.parametrize(

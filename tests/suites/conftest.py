@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas  # noqa: F401 - pytester forgets what a test imported, and pandas cannot be imported twice
+import pandas  # noqa: F401 - see below
 import pytest
 
 import suites
 from results.events import Ended, read_log
 from results.plan import load_plan
+
+# pytester forgets after each test what was imported in it. DuckDB imports pandas when it is first needed, and
+# a second copy of pandas does not know the first one's types; so it is imported here, before any test.
 
 ROOT = Path(suites.__file__).parents[1]
 
@@ -57,9 +60,9 @@ def record(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
-    def run(*arguments, log="log"):
+    def run(*arguments, log="log", timeout=60):
         plugins = ("-p", "xdist.plugin", "-p", "suites.pytest_plugin")
-        result = pytester.runpytest_subprocess(*plugins, "--harness-log", log, *arguments, timeout=60)
+        result = pytester.runpytest_subprocess(*plugins, "--harness-log", log, *arguments, timeout=timeout)
         return result, Recorded(pytester.path / log)
 
     return run
