@@ -207,6 +207,24 @@ def test_calls_are_kept_by_the_conditions_that_hold_of_them() -> None:
     assert [held(call.args, call.kwargs)[0] == "integer_indices" for call in kept].count(False) == 1
 
 
+def test_each_choice_of_an_operator_is_tried() -> None:
+    calls = Calls()
+    image, grid = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
+    modes = ("bilinear", "nearest", "bicubic")
+
+    def sampled() -> list[torch.Tensor]:
+        # The first three alone would fill the room of calls that look alike.
+        chosen = [*modes[:1] * 3, *modes[1:]]
+        return [torch.nn.functional.grid_sample(image, grid, mode, align_corners=False) for mode in chosen]
+
+    collect_program(calls, sampled)
+    kept = calls.by_key[Key("aten::grid_sampler_2d", "float32")]
+    assert sorted({call.args[2] for call in kept}) == [0, 1, 2]
+    collect_program(calls, lambda: [image.div(2, rounding_mode=mode) for mode in ("floor", "trunc", None)])
+    by_mode = [call.kwargs["rounding_mode"] for call in calls.by_key[Key("aten::div.Tensor_mode", "float32")]]
+    assert {"floor", "trunc"} <= set(by_mode)
+
+
 def _outcomes_of_indexing() -> list[Outcome]:
     x, rows, mask = torch.arange(6.0), torch.tensor([2, 0]), torch.tensor([True, False] * 3)
     by_rows, by_mask = (Call(aten.index.Tensor, (x, [index]), {}) for index in (rows, mask))
