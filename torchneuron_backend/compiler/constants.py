@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
 aten = torch.ops.aten
@@ -26,14 +27,15 @@ _FEW = 16
 def fold_constants(module: GraphModule) -> None:
     """Replace in ``module``, which was traced on fake CPU tensors, what needs no input by constants."""
     known: dict[Node, Any] = {}
-    for node in module.graph.nodes:
-        value = _value(module, node, known)
-        if value is not None:
-            known[node] = value
-    for number, (node, value) in enumerate(known.items()):
-        computed = node.op == "call_function" and node.target not in _FILLED
-        if computed and isinstance(value, torch.Tensor) and any(user not in known for user in node.users):
-            _replace(module, node, value, f"_folded_constant{number}")
+    with _disable_current_modes(), torch.no_grad():  # the fake tensors' of who traces around this, above all
+        for node in module.graph.nodes:
+            value = _value(module, node, known)
+            if value is not None:
+                known[node] = value
+        for number, (node, value) in enumerate(known.items()):
+            computed = node.op == "call_function" and node.target not in _FILLED
+            if computed and isinstance(value, torch.Tensor) and any(user not in known for user in node.users):
+                _replace(module, node, value, f"_folded_constant{number}")
 
 
 def _value(module: GraphModule, node: Node, known: dict[Node, Any]) -> Any:

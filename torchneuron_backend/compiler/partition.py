@@ -61,14 +61,16 @@ def split(module: GraphModule, eager: Mapping[Node, str]) -> Split:
 
 def split_at(module: GraphModule, spans: Sequence[Span]) -> Split:
     """Split ``module`` into ``spans`` of its calls, as `calls` has them."""
-    stages: dict[Node, int] = {}
     order = calls(module)
-    for number, span in enumerate(spans):
-        for node in order[span.start : span.end]:
-            stages[node] = 2 * number + span.eager
-    for node in module.graph.nodes:
-        if _is_getitem(node):
-            stages[node] = stages[node.all_input_nodes[0]]
+    stage_of = {
+        node: 2 * number + span.eager
+        for number, span in enumerate(spans)
+        for node in order[span.start : span.end]
+    }
+    # In the graph's order, which is that within a stage.
+    stages: dict[Node, int] = {}
+    for node in _all_calls(module):
+        stages[node] = stages[node.all_input_nodes[0]] if _is_getitem(node) else stage_of[node]
     return _split(module, stages)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import torchneuron_backend.compiler as compiler
-from torchneuron_backend.compiler import bisection, lowering, search
+from torchneuron_backend.compiler import bisection, lowering, partition, search
 from torchneuron_backend.compiler.bisection import Span, find_spans
 
 aten = torch.ops.aten
@@ -77,6 +79,22 @@ def refuse(*targets: object) -> Callable[[torch.fx.GraphModule], str]:
 
 def function(x: torch.Tensor) -> torch.Tensor:
     return (x.sin() + 1).relu().exp() * 2
+
+
+def test_a_graph_is_cut_anywhere_around_calls_with_several_results() -> None:
+    def normalised_twice(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        once = torch.native_layer_norm(x, [4], weight, weight, 1e-5)
+        twice = torch.native_layer_norm(once[0] + 1, [4], weight, weight, 1e-5)
+        return twice[0] * 2, once[1], twice[2]
+
+    inputs = torch.randn(2, 4), torch.ones(4)
+    module = make_fx(normalised_twice, tracing_mode="fake")(*inputs)
+    count = len(partition.calls(module))
+    for start, end in combinations(range(count + 1), 2):
+        around = [Span(0, start, True), Span(start, end, False), Span(end, count, True)]
+        split = partition.split_at(module, [span for span in around if span.start < span.end])
+        # The same kernels run in the same order.
+        torch.testing.assert_close(split.module(*inputs), normalised_twice(*inputs), rtol=0, atol=0)
 
 
 def test_a_graph_without_an_operator_at_fault_runs_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

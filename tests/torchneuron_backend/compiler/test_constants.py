@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -124,3 +125,11 @@ def test_random_numbers_and_many_values_are_left_alone() -> None:
 def test_what_raises_is_left_to_the_program() -> None:
     module = folded(lambda x: x + torch.full((2,), 1.0)[torch.full((2,), 5)])
     assert "aten.index.Tensor" in targets(module)
+
+
+def test_a_mode_of_fake_tensors_outside_does_not_matter() -> None:
+    module = make_fx(lambda x: x * (torch.full((2,), 3.0) - 1), tracing_mode="fake")(torch.ones(2))
+    with FakeTensorMode():
+        fold_constants(module)
+    module.recompile()
+    assert module(torch.ones(2)).tolist() == [2.0, 2.0]
