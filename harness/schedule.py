@@ -11,7 +11,7 @@ from harness.engine import NOBODYS_FAULT, OUTCOME_OF, BatchEnd
 from harness.history import History
 from results.events import Disturbed, Ended, Event
 from results.plan import Case
-from results.vocabulary import CaseKind, Fate, Outcome, Stage, Verdict, verdict
+from results.vocabulary import CaseKind, Fate, Outcome, Stage, Verdict
 
 MAX_LOST = 3
 """Attempts that may end through no fault of the case before the harness gives it up."""
@@ -99,9 +99,9 @@ class Schedule:
             return
         if task.bisection is not None:
             if case is task.cases[-1]:
-                self._verdict_of_experiment[id(task.bisection)] = _fails(case, event.outcome)
+                self._verdict_of_experiment[id(task.bisection)] = _fails(case, event.outcome, event.stage)
             return
-        if worth_repeating(case, event.outcome):
+        if worth_repeating(case, event.outcome, event.stage):
             self.repeat(case, task.attempt, event.outcome, task.cases[:index])
         elif event.outcome is Outcome.PASSED and self._before.get(case.id):
             self._search(case)
@@ -192,13 +192,13 @@ def died_at_collection(case: Case, attempt: int, end: BatchEnd) -> Ended:
     )
 
 
-def _fails(case: Case, outcome: Outcome) -> bool:
-    return verdict(outcome, case.declared.expectation) is Verdict.REGRESSION
+def _fails(case: Case, outcome: Outcome, stage: Stage) -> bool:
+    return case.declared.verdict(outcome, stage) is Verdict.REGRESSION
 
 
-def worth_repeating(case: Case, outcome: Outcome) -> bool:
+def worth_repeating(case: Case, outcome: Outcome, stage: Stage) -> bool:
     """Whether a case should be run again: it failed unexpectedly, or through no fault of its own."""
-    return _fails(case, outcome) or outcome is Outcome.INFRA_ERROR
+    return _fails(case, outcome, stage) or outcome is Outcome.INFRA_ERROR
 
 
 def batches(cases: Iterable[Case], rules: Rules, history: History) -> list[tuple[Case, ...]]:

@@ -94,13 +94,14 @@ SELECT
     s.outcome, s.stage, p.expectation,
     if(f.case_id IS NOT NULL AND p.expectation IN ('pass', 'flaky'), 'flake', v.verdict) AS verdict,
     d.total_seconds AS seconds, s.exception, s.message, s.signature,
-    p.category, p.reason, p.link, p.owner,
+    p.category, p.reason, p.link, p.owner, p.expected_outcome, p.expected_stage,
     coalesce(a.attempts, 0) AS attempts, a.attempt, o.counts, o.gates
 FROM planned p
 JOIN deciding d USING (run, case_id)
 JOIN v_stages s ON s.run = p.run AND s.case_id = p.case_id AND s.ordinal = d.ordinal
 JOIN outcome_rules o ON o.outcome = s.outcome
 JOIN verdict_rules v ON v.outcome = s.outcome AND v.expectation = p.expectation
+    AND v.as_declared = (p.expected_outcome IN ('', s.outcome) AND p.expected_stage IN ('', s.stage))
 LEFT JOIN v_attempts a ON a.run = p.run AND a.case_id = p.case_id
 LEFT JOIN v_flakes f ON f.run = p.run AND f.case_id = p.case_id;
 
