@@ -51,12 +51,7 @@ def plan_run(profile: Profile, run: str, endpoint: str, say: Callable[[str], Non
         NothingCollectedError: the selection matched no case.
         UsageError: a selection or an expectation file is wrong.
     """
-    cases = [*_models(profile, endpoint), *_opinfo(profile), *_pytest(profile)]
-    if not cases:
-        raise NothingCollectedError(
-            f"profile {profile.name!r} matched no case: model_filter is {profile.model_filter!r}, "
-            f"test_filter is {profile.test_filter!r}, suites are {list(profile.suites)}"
-        )
+    cases = collect_cases(profile, endpoint)
     try:
         entries = load_expectations(expectation_files(profile.device, profile.expectations))
         declaration = declare(cases, entries, profile.device, torch_version())
@@ -72,6 +67,22 @@ def plan_run(profile: Profile, run: str, endpoint: str, say: Callable[[str], Non
     if profile.selects_all:
         _say_findings(dead_entries(declaration, plan.cases), say)
     return plan
+
+
+def collect_cases(profile: Profile, endpoint: str) -> list[Case]:
+    """Every case that a profile selects.
+
+    Raises:
+        NothingCollectedError: the selection matched no case.
+        UsageError: a selection is wrong.
+    """
+    cases = [*_models(profile, endpoint), *_opinfo(profile), *_pytest(profile)]
+    if not cases:
+        raise NothingCollectedError(
+            f"profile {profile.name!r} matched no case: model_filter is {profile.model_filter!r}, "
+            f"test_filter is {profile.test_filter!r}, suites are {list(profile.suites)}"
+        )
+    return cases
 
 
 def dead_entries(declaration: Declaration, cases: Iterable[Case]) -> list[Finding]:

@@ -11,7 +11,7 @@ from harness.engine import NOBODYS_FAULT, OUTCOME_OF, BatchEnd
 from harness.history import History
 from results.events import Disturbed, Ended, Event
 from results.plan import Case
-from results.vocabulary import CaseKind, Fate, Outcome, Stage, Verdict
+from results.vocabulary import CaseKind, Expectation, Fate, Outcome, Stage, Verdict
 
 MAX_LOST = 3
 """Attempts that may end through no fault of the case before the harness gives it up."""
@@ -163,6 +163,28 @@ class Schedule:
     def note_lost(self, case: Case, times: int) -> None:
         """Take over from an earlier supervisor how often a case's process was lost."""
         self._lost[case.id] = times
+
+
+def declared_skips(cases: Iterable[Case]) -> tuple[list[Case], list[Case]]:
+    """The cases that an expectation says are not to be run, and the others."""
+    left_out: list[Case] = []
+    to_run: list[Case] = []
+    for case in cases:
+        (left_out if case.declared.expectation is Expectation.SKIP else to_run).append(case)
+    return left_out, to_run
+
+
+def skipped(case: Case) -> Ended:
+    """The end of a case that is not run because an expectation says so."""
+    return Ended(
+        case=case.id,
+        attempt=1,
+        stage=case.stages[0],
+        outcome=Outcome.SKIPPED_BACKEND,
+        seconds=0.0,
+        message=case.declared.reason,
+        facts={"category": case.declared.category},
+    )
 
 
 def given_up(case: Case, attempt: int, stage: Stage, times: int) -> Ended:

@@ -13,8 +13,9 @@ import dataclasses
 import datetime
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 TABLE = "expect"
@@ -170,7 +171,18 @@ def _escaped(char: str) -> str:
     return {"\n": "\\n", "\r": "\\r"}.get(char, f"\\u{ord(char):04x}")
 
 
-def entry_text(fields: dict[str, str | datetime.date]) -> str:
-    """An entry as it is written into a file, empty fields left out."""
-    lines = [f"{key} = {quoted(v) if isinstance(v, str) else v}\n" for key, v in fields.items() if v]
-    return _PLAIN_HEADER + "".join(lines)
+_ORDER = ("id", "glob", "expectation", "outcome", "stage", "category", "reason", "signature")
+
+
+def entry_text(
+    fields: Mapping[str, str | datetime.date], conditions: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """An entry as it is written into a file, empty fields and conditions left out."""
+    names = [*_ORDER, *(name for name in fields if name not in _ORDER)]
+    lines = [f"{name} = {_written(fields[name])}\n" for name in names if fields.get(name)]
+    given = ", ".join(f"{name} = {quoted(glob)}" for name, glob in conditions.items() if glob)
+    return _PLAIN_HEADER + "".join(lines) + (f"conditions = {{ {given} }}\n" if given else "")
+
+
+def _written(value: str | datetime.date) -> str:
+    return quoted(value) if isinstance(value, str) else value.isoformat()

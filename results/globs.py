@@ -52,7 +52,7 @@ class GlobIndex(Generic[T]):
     """Finds which of many globs match a text.
 
     A glob is filed under the longer of its literal beginning and end. A look-up cuts the text once for each
-    length that is filed, so its time depends on the number of lengths and of matches, hardly on that of globs.
+    length that is filed, so its time depends on how many lengths there are and hardly on how many globs.
     """
 
     def __init__(self, globs: Iterable[tuple[str, T]]) -> None:
