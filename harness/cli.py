@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     _add_runs(children)
     _add_readers(children)
     _add_expectations(children)
+    _add_audit(children)
     _add_tools(children)
     return root
 
@@ -132,6 +133,18 @@ def _add_expectations(children: Any) -> None:
         "--from", dest="run", metavar="RUN", help="a run's plan (default: what the profile selects)"
     )
     _selection(check)
+
+
+def _add_audit(children: Any) -> None:
+    text = "run what a run skipped, and what is expected to fail, and say what is still true"
+    audit = _command(children, "audit", expectation_commands.audit, text)
+    audit.add_argument("run", nargs="?", metavar="RUN", help="id of the run (default: the latest)")
+    audit.add_argument("--filter", metavar="GLOB", default="*", help="cases whose id matches")
+    audit.add_argument(
+        "--limit", type=_count, default=0, help="at most so many cases, audited longest ago first; 0 is all"
+    )
+    _quiet(audit)
+    _format(audit)
 
 
 def _add_tools(children: Any) -> None:

@@ -1,14 +1,20 @@
-"""``harness expectations update`` and ``check``."""
+"""``harness expectations update`` and ``check``, and ``harness audit``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from harness.commands import profile_of
+from harness.commands import print_table, profile_of, say
 from harness.errors import ExitCode, InfrastructureError
+from results.tables import Format
 from results.vocabulary import Category
+
+if TYPE_CHECKING:
+    from results.expectation_update import Update
 
 _NAMED = 10
 
@@ -47,11 +53,8 @@ def update(options: argparse.Namespace) -> int:
     return ExitCode.REGRESSIONS if left else ExitCode.OK
 
 
-def _left_over(found: object) -> Iterator[str]:
+def _left_over(found: Update) -> Iterator[str]:
     """A sentence about each kind of thing that was left alone."""
-    from results.expectation_update import Update
-
-    assert isinstance(found, Update)
     if found.regressions:
         yield (
             f"{_named(found.regressions)} failed and passed before, or failed otherwise than declared; "
@@ -86,3 +89,33 @@ def check(options: argparse.Namespace) -> int:
         print(finding)
     print(f"harness: {len(found)} expectations decide nothing", file=sys.stderr)
     return ExitCode.REGRESSIONS if found else ExitCode.OK
+
+
+_TABLE = ("answer", "claim", "cases", "reason", "found", "overdue", "example", "at")
+
+
+def audit(options: argparse.Namespace) -> int:
+    """Print what is still true of a run's skips and expected failures; 1 if something is not any more."""
+    from harness.auditing import audit as audit_run
+    from results.audits import ACTIONABLE, Answer
+
+    done = audit_run(
+        options.store,
+        options.run,
+        pattern=options.filter,
+        limit=options.limit,
+        say=say(options.quiet),
+        quiet=options.quiet,
+    )
+    rows = done.rows()
+    shown = [{name: row[name] for name in _TABLE} for row in rows] if options.format == Format.TABLE else rows
+    print_table(shown, options.format)
+    counts = Counter(one.answer for one in done.answers)
+    counts[Answer.GONE] += len(done.gone)
+    said = ", ".join(f"{counts[word]} {word}" for word in Answer if counts[word]) or "nothing to audit"
+    left = f"; {done.left_out} left for the next audit" if done.left_out else ""
+    print(f"harness: run {done.audited}: {said}{left}", file=sys.stderr)
+    if not done.complete or counts[Answer.UNJUDGED]:
+        return ExitCode.INCOMPLETE
+    acted = any(counts[word] for word in ACTIONABLE) or any(row["overdue"] for row in rows)
+    return ExitCode.REGRESSIONS if acted else ExitCode.OK

@@ -81,7 +81,7 @@ def propose(
             device=plan.device,
             torch=torch or torch_version(),
             today=today or datetime.date.today(),
-            whole=_selects_all(plan),
+            whole=selects_all(plan),
             accept_regressions=accept_regressions,
             category=category,
         )
@@ -105,7 +105,8 @@ def _unique(paths: Sequence[Path]) -> list[Path]:
     return [path for path in paths if by_place[os.path.realpath(path)] is path]
 
 
-def _selects_all(plan: Plan) -> bool:
+def selects_all(plan: Plan) -> bool:
+    """Whether a run had every case that there is."""
     try:
         return stored_profile(plan.settings).selects_all
     except UsageError:  # a pytest run that was recorded, or a plan of another version

@@ -15,7 +15,7 @@ import duckdb
 from results.operators import ROLES
 from results.vocabulary import DEVICE_STAGES, MODEL_STAGES, OUTCOMES, CaseKind, Expectation, Stage, verdict
 
-MIGRATIONS: tuple[str, ...] = ("tables_001.sql", "tables_002.sql", "tables_003.sql")
+MIGRATIONS: tuple[str, ...] = ("tables_001.sql", "tables_002.sql", "tables_003_expectations.sql")
 """Scripts that lead from an empty database to the present schema, oldest first; never edit a released one."""
 
 VERSION = len(MIGRATIONS)

@@ -1,4 +1,4 @@
--- Schema version 3: what a known failure has to be, and where; '' for any.
+-- What a known failure has to be, and where; '' for any.
 
 ALTER TABLE planned ADD COLUMN expected_outcome VARCHAR DEFAULT '';
 ALTER TABLE planned ADD COLUMN expected_stage VARCHAR DEFAULT '';
