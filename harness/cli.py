@@ -127,6 +127,7 @@ def _add_expectations(children: Any) -> None:
     )
     update.add_argument("--category", choices=list(Category), help="of failures whose message tells none")
     update.add_argument("--accept-regressions", action="store_true", help="declare what passed before, too")
+    update.add_argument("--drop-globs", action="store_true", help="take out globs all of whose cases passed")
     update.add_argument("--dry-run", action="store_true", help="print the diff and change nothing")
     check = _command(actions, "check", expectation_commands.check, "list the entries that decide nothing")
     check.add_argument(

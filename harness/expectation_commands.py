@@ -30,6 +30,7 @@ def update(options: argparse.Namespace) -> int:
         file=options.file,
         category=category,
         accept_regressions=options.accept_regressions,
+        drop_globs=options.drop_globs,
     )
     for edit in proposal.edits:
         print(edit.diff, end="")
@@ -71,7 +72,10 @@ def _left_over(found: Update) -> Iterator[str]:
     if found.conflicts:
         yield f"{_named(found.conflicts)} have an entry under other conditions; change that one by hand"
     for glob in found.idle_globs:
-        yield f"{glob.source}: all cases of {glob.pattern!r} in this run passed, but it had not all there are"
+        yield (
+            f"{glob.source}: all cases of {glob.pattern!r} in this run passed; --drop-globs takes it out, "
+            "also for cases that the run had not"
+        )
 
 
 def _named(cases: list[str]) -> str:

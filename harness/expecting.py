@@ -54,6 +54,7 @@ def propose(
     file: Path | None = None,
     category: Category | None = None,
     accept_regressions: bool = False,
+    drop_globs: bool = False,
     today: datetime.date | None = None,
 ) -> Proposal:
     """Work out what a complete run says of the expectation files.
@@ -81,7 +82,7 @@ def propose(
             device=plan.device,
             torch=torch or torch_version(),
             today=today or datetime.date.today(),
-            whole=selects_all(plan),
+            drop_globs=drop_globs,
             accept_regressions=accept_regressions,
             category=category,
         )
@@ -101,8 +102,11 @@ def _own(plan: Plan) -> list[str]:
 
 
 def _unique(paths: Sequence[Path]) -> list[Path]:
-    by_place = {os.path.realpath(path): path for path in reversed(paths)}
-    return [path for path in paths if by_place[os.path.realpath(path)] is path]
+    """Each file once, however it is named."""
+    by_place: dict[str, Path] = {}
+    for path in paths:
+        by_place.setdefault(os.path.realpath(path), path)
+    return list(by_place.values())
 
 
 def selects_all(plan: Plan) -> bool:

@@ -20,6 +20,7 @@ from results.expectations import (
     ExpectationError,
     Finding,
     declare,
+    dtype_in,
     load_expectations,
 )
 from results.globs import literal_ends
@@ -65,7 +66,8 @@ def plan_run(profile: Profile, run: str, endpoint: str, say: Callable[[str], Non
     except (PlanError, ExpectationError) as error:
         raise UsageError(str(error)) from error
     if profile.selects_all:
-        _say_findings(dead_entries(declaration, plan.cases), say)
+        dead = dead_entries(declaration, plan.cases)
+        _say_findings([finding for finding in dead if not _other_dtype(finding.entry, profile)], say)
     return plan
 
 
@@ -90,6 +92,12 @@ def dead_entries(declaration: Declaration, cases: Iterable[Case]) -> list[Findin
     suites = {case.suite for case in cases}
     found = [*declaration.unmatched, *declaration.shadowed]
     return [dead for dead in found if suite_of(dead.entry) in ("", *suites)]
+
+
+def _other_dtype(entry: Entry, profile: Profile) -> bool:
+    """Whether an entry is about a dtype of an operator that the profile leaves out."""
+    dtype = dtype_in(entry.pattern) if suite_of(entry) == OPINFO else ""
+    return dtype != "" and dtype not in profile.opinfo_dtypes
 
 
 def suite_of(entry: Entry) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
-from results.diagnosis import category_of
+from results.diagnosis import category_of, first_line
 from results.expectations import Entry
 from results.signature import signature
 from results.vocabulary import Category, Outcome
@@ -109,7 +109,7 @@ def passed_for(passes: int, days: int) -> str:
 
 
 def _judged(subject: Subject, now: Observation, before: Sequence[Observation]) -> tuple[Answer, str]:
-    said = ": ".join(filter(None, (now.exception.rpartition(".")[2], now.message)))
+    said = first_line(now.exception, now.message)
     if now.outcome is Outcome.PASSED:
         return Answer.NOW_PASSES, ""
     if now.outcome in (Outcome.INFRA_ERROR, Outcome.NOT_RUN):

@@ -47,3 +47,10 @@ def category_of(outcome: Outcome, message: str) -> Category | None:
         return known
     text = message.lstrip()
     return next((category for pattern, category in _PATTERNS if pattern.match(text)), None)
+
+
+def first_line(exception: str, message: str) -> str:
+    """A failure in one line: the bare name of what was raised and how its message begins."""
+    lines = message.strip().splitlines()
+    first = " ".join("".join(c if c.isprintable() else " " for c in lines[0]).split()) if lines else ""
+    return ": ".join(filter(None, (exception.rpartition(".")[2], first)))

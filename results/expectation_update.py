@@ -13,7 +13,7 @@ import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from results.diagnosis import category_of
+from results.diagnosis import category_of, first_line
 from results.expectation_files import Block, blocks, entry_text
 from results.expectations import Entry, declare
 from results.globs import GlobIndex
@@ -49,14 +49,14 @@ class Setting:
     """What an update is made under.
 
     Attributes:
-        whole: the run had every case that there is, so that a glob all of whose cases passed can go.
+        drop_globs: a glob all of whose cases in the run passed goes, whatever else it may match.
         category: of failures whose message does not tell, ``None`` to leave them alone.
     """
 
     device: str
     torch: str
     today: datetime.date
-    whole: bool
+    drop_globs: bool = False
     accept_regressions: bool = False
     category: Category | None = None
 
@@ -72,7 +72,7 @@ class Update:
         uncategorised: new failures whose message tells no category.
         flakes: cases that passed in one attempt and failed in another.
         conflicts: cases whose new entry would collide with one for other conditions.
-        idle_globs: globs of which every case in a narrower run passed.
+        idle_globs: globs of which every case in the run passed, and which stay.
     """
 
     replaced: dict[Entry, str] = dataclasses.field(default_factory=dict)
@@ -130,13 +130,13 @@ class _Worker:
         return self._found
 
     def _settle_idle_globs(self) -> None:
-        """Globs that expect no pass and whose every case passed: they go, if the run had all cases."""
+        """Globs that expect no pass and whose every case passed: there may be cases that the run had not."""
         idle: dict[Entry, bool] = {}
         for result in self._results:
             for glob in filter(_unexpects_passes, self._globs[result.case.id]):
                 idle[glob] = idle.get(glob, True) and result.outcome is Outcome.PASSED
         for glob in (glob for glob, all_passed in idle.items() if all_passed):
-            if self._setting.whole:
+            if self._setting.drop_globs:
                 self._found.replaced[glob] = ""
             else:
                 self._found.idle_globs.append(glob)
@@ -225,10 +225,7 @@ def _series(torch: str) -> str:
 
 def reason_of(result: Result) -> str:
     """A failure in one line: what was raised, or what happened."""
-    lines = result.message.strip().splitlines()
-    first = " ".join("".join(c if c.isprintable() else " " for c in lines[0]).split()) if lines else ""
-    kind = result.exception.rpartition(".")[2]
-    said = ": ".join(filter(None, (kind, first))) or f"{result.outcome.value} in {result.stage.value}"
+    said = first_line(result.exception, result.message) or f"{result.outcome.value} in {result.stage.value}"
     cut = said if len(said) <= _REASON_CHARACTERS else said[: _REASON_CHARACTERS - 1] + "…"
     return cut.encode("utf-8", "replace").decode()
 

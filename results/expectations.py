@@ -38,6 +38,7 @@ __all__ = [
     "ExpectationError",
     "Finding",
     "declare",
+    "dtype_in",
     "dtype_of",
     "load_expectations",
 ]
@@ -130,10 +131,12 @@ def _holds(glob: str, value: str) -> bool:
 
 def dtype_of(case: Case) -> str:
     """The dtype that a case is about: its spec's, or the last of its name, ``""`` if it is about none."""
-    said = case.spec.get("dtype", "")
-    if said:
-        return str(said)
-    found = _DTYPE.search(case.id)
+    return str(case.spec.get("dtype", "")) or dtype_in(case.id)
+
+
+def dtype_in(name: str) -> str:
+    """The dtype that stands at the end of an id or a glob, ``""`` if none does."""
+    found = _DTYPE.search(name)
     return found[1] if found else ""
 
 

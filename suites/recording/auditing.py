@@ -1,8 +1,8 @@
 """``--harness-audit``: tests run although they are marked as skipped or expected to fail.
 
 What can be lifted: skip, skipif and xfail marks of pytest; the decorators of ``unittest`` and its flag
-``__unittest_skip__``; the device gates of PyTorch's device-generic tests. What a test, its setup or a decorator
-raises as a skip while it runs cannot, and is recorded as the skip that it is.
+``__unittest_skip__``; the device gates of PyTorch's device-generic tests. What a test, its setup or a
+decorator raises as a skip while it runs cannot, and is recorded as that skip.
 """
 
 from __future__ import annotations

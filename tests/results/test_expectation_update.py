@@ -24,7 +24,7 @@ DECIDED = [o for o in Outcome if o not in (Outcome.NOT_RUN, Outcome.INFRA_ERROR)
 
 
 def setting(**fields: object) -> Setting:
-    given = {"device": "neuron", "torch": "2.13.0", "today": TODAY, "whole": True}
+    given = {"device": "neuron", "torch": "2.13.0", "today": TODAY, "drop_globs": True}
     return Setting(**(given | fields))  # type: ignore[arg-type]
 
 
@@ -109,7 +109,7 @@ def test_without_leave_no_regression_is_declared(parts: list[str], results: list
 @given(files, runs)
 def test_ids_outside_the_run_keep_what_was_declared_of_them(parts: list[str], results: list[Result]) -> None:
     text = "".join(parts)
-    how = setting(accept_regressions=True, category=Category.CRASH, whole=False)
+    how = setting(accept_regressions=True, category=Category.CRASH, drop_globs=False)
     new, _ = updated(text, results, how)
     others = [Case(id=case, kind=CaseKind.OPINFO) for case in set(IDS) - {r.case.id for r in results}]
     told = [declare(others, read_entries(t, FILE), "neuron", "2.13.0").cases for t in (text, new)]
@@ -204,11 +204,11 @@ def test_a_case_that_passes_under_a_glob_is_named_beside_it() -> None:
     assert set(verdicts(new, results, setting()).values()) == {Verdict.OK, Verdict.KNOWN_FAILURE}
 
 
-def test_a_glob_of_which_all_pass_goes_only_with_a_run_of_everything() -> None:
+def test_a_glob_of_which_all_pass_goes_only_if_that_is_asked_for() -> None:
     text = entry(glob="opinfo::op_db::add::*")
     results = [result(case) for case in IDS[:2]]
     assert updated(text, results, setting())[0] == ""
-    new, update = updated(text, results, setting(whole=False))
+    new, update = updated(text, results, setting(drop_globs=False))
     assert new == text
     assert [glob.pattern for glob in update.idle_globs] == ["opinfo::op_db::add::*"]
 
