@@ -28,6 +28,7 @@ _BY_MESSAGE: Sequence[tuple[str, Category]] = (
     (_BACKEND + r"'NestedTensor\w*' backend", Category.NESTED_TENSOR),
     (_DEVICE + r"forward-mode ", Category.FORWARD_AD),
     (r"Trying to use forward AD with ", Category.FORWARD_AD),
+    (_DEVICE + r"quantized tensors", Category.PER_CHANNEL_QUANTIZATION),
     (_DEVICE + r"the dtype ", Category.DTYPE),
     (r'"\w+" not implemented for \'\w+\'', Category.DTYPE),
     (_DEVICE + r"(?:graph capture|CUDA graphs)", Category.CUDA_GRAPHS),

@@ -37,6 +37,19 @@ def test_other(): assert on_device() == 4
 def test_slow(): assert on_device() == 2
 def test_new(): torch.ones(2, device="neuron").to_sparse()
 """
+GATED = """
+import torch
+from torch.testing._internal.common_device_type import instantiate_device_type_tests, onlyCUDA
+from torch.testing._internal.common_utils import TestCase, slowTest
+
+class TestGate(TestCase):
+    @onlyCUDA
+    def test_gated(self, device): self.assertEqual(torch.device(device).type, "neuron")
+    @slowTest
+    def test_slow_gated(self, device): self.assertEqual(torch.ones(2, device=device).sum().item(), 2)
+
+instantiate_device_type_tests(TestGate, globals())
+"""
 EXPECTED = f"""# Of these tests.
 [[expect]]
 id = "{FILE}::-::test_known"
@@ -78,9 +91,10 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("audited")
     (folder / "tests").mkdir()
     (folder / "tests" / "test_small.py").write_text(TESTS)
+    (folder / "tests" / "test_gated.py").write_text(GATED)
     expectations = folder / "expected.toml"
     expectations.write_text(EXPECTED)
-    settings = {"pytest_root": str(folder / "tests"), "pytest_paths": ["test_small.py"], "attempts": 1}
+    settings = {"pytest_root": str(folder / "tests"), "pytest_paths": ["."], "attempts": 1}
     settings["expectations"] = [str(expectations)]
     options = [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
     run = Night(folder / "store", "embedded", "--suites", "pytest", "--device", "neuron", *options)
@@ -105,6 +119,8 @@ def test_an_audit_says_of_each_claim_whether_it_still_holds(
     assert {test: answer for test, (answer, _) in found.items()} == {
         "test_mended": "now passes",
         "test_slow": "now passes",
+        "test_gated": "now passes",
+        "test_slow_gated": "now passes",
         "test_other": "fails for another reason",
         "test_gone": "no longer exists",
         "test_known": "still true",
@@ -118,7 +134,7 @@ def test_an_audit_says_of_each_claim_whether_it_still_holds(
     assert "needs two chips" in found["test_skips_itself"][1]
     overdue = [row["example"] for row in json.loads(output.out) if row["overdue"]]
     assert overdue == [f"{FILE}::-::test_known"]
-    assert "2 now passes, 1 fails for another reason, 1 no longer exists" in output.err
+    assert "4 now passes, 1 fails for another reason, 1 no longer exists" in output.err
     with results.open(store) as reader, results.open(audit_store(store)) as own:
         assert len(reader.rows("v_runs")) == runs, "an audit is no night"
         workers = own.rows("v_workers")
