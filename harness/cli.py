@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import __version__, commands
+from harness import __version__, commands, expectation_commands
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES
 from results.events import NO_ROOM, LogWriteError
 from results.layout import StoreError, default_store
 from results.plan import PlanError
+from results.vocabulary import DELIBERATE
 
 FORMATS = ("table", "json", "csv", "md")
 
@@ -61,6 +62,8 @@ def parser() -> argparse.ArgumentParser:
     children = root.add_subparsers(metavar="COMMAND", required=True)
     _add_runs(children)
     _add_readers(children)
+    _add_expectations(children)
+    _add_audit(children)
     _add_tools(children)
     return root
 
@@ -107,6 +110,43 @@ def _add_readers(children: Any) -> None:
     gaps.add_argument("--limit", type=_count, default=20, help="at most so many rows; 0 is all (default: 20)")
     board = _command(children, "dashboard", commands.dashboard, "serve the dashboard until interrupted")
     board.add_argument("--port", type=_port, default=8501, help="TCP port (default: 8501)")
+
+
+def _add_expectations(children: Any) -> None:
+    text = "keep the files true that say what is known to fail"
+    root = children.add_parser("expectations", help=text, description=text)
+    actions = root.add_subparsers(metavar="ACTION", required=True)
+    update = _command(
+        actions,
+        "update",
+        expectation_commands.update,
+        "take out what passes now, add new failures; print the diff",
+    )
+    update.add_argument("--from", dest="run", required=True, metavar="RUN", help="id of a complete run")
+    update.add_argument(
+        "--file", type=Path, help="where new entries go (default: the profile's, else the device's)"
+    )
+    update.add_argument("--category", choices=DELIBERATE, help="of failures whose message tells none")
+    update.add_argument("--accept-regressions", action="store_true", help="declare what passed before, too")
+    update.add_argument("--drop-globs", action="store_true", help="take out globs all of whose cases passed")
+    update.add_argument("--dry-run", action="store_true", help="print the diff and change nothing")
+    check = _command(actions, "check", expectation_commands.check, "list the entries that decide nothing")
+    check.add_argument(
+        "--from", dest="run", metavar="RUN", help="a run's plan (default: what the profile selects)"
+    )
+    _selection(check)
+
+
+def _add_audit(children: Any) -> None:
+    text = "run what a run skipped, and what is expected to fail, and say what is still true"
+    audit = _command(children, "audit", expectation_commands.audit, text)
+    audit.add_argument("run", nargs="?", metavar="RUN", help="id of the run (default: the latest)")
+    audit.add_argument("--filter", metavar="GLOB", default="*", help="cases whose id matches")
+    audit.add_argument(
+        "--limit", type=_count, default=0, help="at most so many cases, audited longest ago first; 0 is all"
+    )
+    _quiet(audit)
+    _format(audit)
 
 
 def _add_tools(children: Any) -> None:

@@ -41,7 +41,7 @@ def nightly(options: argparse.Namespace) -> int:
 
     profile = profile_of(options)
     _check_junit(options.junit)
-    finished = run(profile, options.store, say=_say(options.quiet), quiet=options.quiet)
+    finished = run(profile, options.store, say=say(options.quiet), quiet=options.quiet)
     return _conclude(finished, options)
 
 
@@ -52,7 +52,7 @@ def resume(options: argparse.Namespace) -> int:
 
     _check_junit(options.junit)
     run = options.run or latest_unfinished(options.store)
-    finished = go_on(run, options.store, engine=options.engine, say=_say(options.quiet), quiet=options.quiet)
+    finished = go_on(run, options.store, engine=options.engine, say=say(options.quiet), quiet=options.quiet)
     return _conclude(finished, options)
 
 
@@ -109,8 +109,8 @@ def plan(options: argparse.Namespace) -> int:
     profile = profile_of(options)
     store = options.store.resolve()
     with hub.serve_for(profile, store) as endpoint:
-        planned = plan_run(profile, new_run_id(store, profile.device), endpoint, _say(quiet=False))
-    _print_table(_plan_rows(planned), options.format)
+        planned = plan_run(profile, new_run_id(store, profile.device), endpoint, say(quiet=False))
+    print_table(_plan_rows(planned), options.format)
     return ExitCode.OK
 
 
@@ -145,7 +145,7 @@ def doctor(options: argparse.Namespace) -> int:
         }
         for check in checks
     ]
-    _print_table(rows, options.format)
+    print_table(rows, options.format)
     return ExitCode.OK if all(check.ok for check in checks) else ExitCode.DEVICE
 
 
@@ -223,12 +223,14 @@ def ingest(options: argparse.Namespace) -> int:
     return ExitCode.OK if all(done.complete for done in reports) else ExitCode.INCOMPLETE
 
 
-def _say(quiet: bool) -> Callable[[str], None]:
-    def say(sentence: str) -> None:
+def say(quiet: bool) -> Callable[[str], None]:
+    """Something that takes a sentence about what is done, and prints it unless it shall be quiet."""
+
+    def to_standard_error(sentence: str) -> None:
         if not quiet:
             print(f"harness: {sentence}", file=sys.stderr, flush=True)
 
-    return say
+    return to_standard_error
 
 
 def _print_report(folder: Path, run: str | None, form: str) -> None:
@@ -258,7 +260,8 @@ def _program() -> str:
     return os.path.relpath(called)
 
 
-def _print_table(rows: Sequence[Row], form: str) -> None:
+def print_table(rows: Sequence[Row], form: str) -> None:
+    """Print a list in the form asked for."""
     if form == Format.TABLE:
         _console().print(rich_table(rows, list(rows[0]) if rows else []))
     else:
@@ -280,7 +283,7 @@ def _print_probe(place: Path, run_id: str) -> int:
         fell_back = render_gaps(store, run_id, width=_console().width)
     rows = [{name: row[name] for name in ("stage", "outcome", "seconds", "message")} for row in stages]
     print(stages[0]["case_id"])
-    _print_table(rows, Format.TABLE)
+    print_table(rows, Format.TABLE)
     print(fell_back, end="")
     passed = all(row["outcome"] == Outcome.PASSED for row in stages)
     return ExitCode.OK if passed else ExitCode.REGRESSIONS

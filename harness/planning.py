@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,12 +14,22 @@ from harness.errors import InfrastructureError, NothingCollectedError, UsageErro
 from harness.profiles import MODELS, OPINFO, PYTEST, Profile
 from harness.pytest_sessions import Session, collect
 from model_zoo.catalog import CatalogEntry, snapshot
-from results.expectations import ExpectationError, declare, load_expectations
+from results.expectations import (
+    Declaration,
+    Entry,
+    ExpectationError,
+    Finding,
+    declare,
+    dtype_in,
+    load_expectations,
+)
+from results.globs import literal_ends
 from results.layout import run_path
 from results.plan import Case, Plan, PlanError, make_plan
 from results.vocabulary import CaseKind
 
 _LISTING_SECONDS = 300
+_SAID_FINDINGS = 5
 
 Collect = Callable[[Sequence[str], Session], list[Case]]
 
@@ -39,7 +49,8 @@ def plan_run(
 ) -> Plan:
     """Collect every case of a profile and fix them.
 
-    An expectation that matches no case is said, unless the profile selects only some cases anyway.
+    An expectation that matches or decides no case is said, unless the profile selects only some cases anyway.
+    It stops no run, or a model that left the Hub would cost the night; ``harness expectations check`` fails.
 
     Args:
         collect: collects pytest's cases, where the device is.
@@ -48,15 +59,10 @@ def plan_run(
         NothingCollectedError: the selection matched no case.
         UsageError: a selection or an expectation file is wrong.
     """
-    cases = [*_models(profile, endpoint), *_opinfo(profile), *_pytest(profile, collect)]
-    if not cases:
-        raise NothingCollectedError(
-            f"profile {profile.name!r} matched no case: model_filter is {profile.model_filter!r}, "
-            f"test_filter is {profile.test_filter!r}, suites are {list(profile.suites)}"
-        )
+    cases = collect_cases(profile, endpoint, collect)
     try:
-        entries = load_expectations(_expectation_files(profile))
-        declaration = declare(cases, entries, profile.device, version("torch"))
+        entries = load_expectations(expectation_files(profile.device, profile.expectations))
+        declaration = declare(cases, entries, profile.device, torch_version())
         plan = make_plan(
             run=run,
             device=profile.device,
@@ -67,15 +73,70 @@ def plan_run(
     except (PlanError, ExpectationError) as error:
         raise UsageError(str(error)) from error
     if profile.selects_all:
-        for unmatched in declaration.unmatched:
-            say(str(unmatched))
+        dead = dead_entries(declaration, plan.cases)
+        _say_findings([finding for finding in dead if not _other_dtype(finding.entry, profile)], say)
     return plan
 
 
-def _expectation_files(profile: Profile) -> list[Path]:
-    """The file that comes with the device, if there is one, and the profile's own."""
-    packaged = Path(str(files("harness"))) / "expectations" / f"{profile.device}.toml"
-    return [path for path in (packaged,) if path.is_file()] + [Path(name) for name in profile.expectations]
+def collect_cases(profile: Profile, endpoint: str, collect: Collect = collect) -> list[Case]:
+    """Every case that a profile selects; ``collect`` collects pytest's.
+
+    Raises:
+        NothingCollectedError: the selection matched no case.
+        UsageError: a selection is wrong.
+    """
+    cases = [*_models(profile, endpoint), *_opinfo(profile), *_pytest(profile, collect)]
+    if not cases:
+        raise NothingCollectedError(
+            f"profile {profile.name!r} matched no case: model_filter is {profile.model_filter!r}, "
+            f"test_filter is {profile.test_filter!r}, suites are {list(profile.suites)}"
+        )
+    return cases
+
+
+def dead_entries(declaration: Declaration, cases: Iterable[Case]) -> list[Finding]:
+    """Entries that decide nothing, of the suites that some cases are of: the others were not asked for."""
+    suites = {case.suite for case in cases}
+    found = [*declaration.unmatched, *declaration.shadowed]
+    return [dead for dead in found if suite_of(dead.entry) in ("", *suites)]
+
+
+def _other_dtype(entry: Entry, profile: Profile) -> bool:
+    """Whether an entry is about a dtype of an operator that the profile leaves out."""
+    dtype = dtype_in(entry.pattern) if suite_of(entry) == OPINFO else ""
+    return dtype != "" and dtype not in profile.opinfo_dtypes
+
+
+def suite_of(entry: Entry) -> str:
+    """The suite of the cases that an entry is about, ``""`` if its glob leaves it open."""
+    suite = literal_ends(entry.pattern)[0] if entry.is_glob else entry.pattern
+    return suite.partition("::")[0] if "::" in suite else ""
+
+
+def _say_findings(found: Sequence[Finding], say: Callable[[str], None]) -> None:
+    for dead in found[:_SAID_FINDINGS]:
+        say(str(dead))
+    if len(found) > _SAID_FINDINGS:
+        left = len(found) - _SAID_FINDINGS
+        say(f"{left} more expectations decide nothing; `harness expectations check` lists them")
+
+
+def expectation_files(device: str, own: Sequence[str] = ()) -> list[Path]:
+    """The files that come with a device, in alphabetical order, and then a profile's own."""
+    return [*sorted(packaged_expectations(device).rglob("*.toml")), *map(Path, own)]
+
+
+def packaged_expectations(device: str) -> Path:
+    """The folder of the expectation files that come with a device; it may not exist."""
+    return Path(str(files("suites"))) / "expectations" / device
+
+
+def torch_version() -> str:
+    """Version of the installed torch, from its metadata: the supervising process does not import it."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""
 
 
 def model_case(entry: CatalogEntry) -> Case:

@@ -121,9 +121,9 @@ class Profile:
 
     @property
     def selects_all(self) -> bool:
-        """Whether nothing narrows what its suites and its hub offer."""
-        everything = (self.models, self.model_filter, self.test_filter) == (0, "*", "*")
-        return everything and {MODELS, OPINFO} <= set(self.suites)
+        """Whether nothing narrows what its suites and its hub offer, but the dtypes."""
+        narrowing = (self.models, self.model_filter, self.test_filter, self.opinfo_selection)
+        return narrowing == (0, "*", "*", "all") and {MODELS, OPINFO} <= set(self.suites)
 
     def settings(self) -> dict[str, Any]:
         """The fields as plain values, for the plan."""

@@ -175,6 +175,6 @@ def take_over(schedule: Schedule, plan: Plan, recovered: Recovered) -> list[Ende
             abandoned.append(given_up(case, last, attempts[last].entered, lost))
         elif outcome is None:
             schedule.rerun(case, last + 1)
-        elif worth_repeating(case, outcome):
+        elif worth_repeating(case, outcome, attempts[last].entered):
             schedule.repeat(case, last, outcome, tuple(cases[before] for before in attempts[last].before))
     return abandoned

@@ -11,7 +11,7 @@ from harness.engine import NOBODYS_FAULT, OUTCOME_OF, BatchEnd
 from harness.history import History
 from results.events import Disturbed, Ended, Event
 from results.plan import Case
-from results.vocabulary import CaseKind, Fate, Outcome, Stage, Verdict, verdict
+from results.vocabulary import CaseKind, Expectation, Fate, Outcome, Stage, Verdict
 
 MAX_LOST = 3
 """Attempts that may end through no fault of the case before the harness gives it up."""
@@ -100,10 +100,10 @@ class Schedule:
         if task.bisection is not None:
             if case is task.cases[-1]:
                 passed = event.outcome is Outcome.PASSED
-                failed = _fails(case, event.outcome)
+                failed = _fails(case, event.outcome, event.stage)
                 self._verdict_of_experiment[id(task.bisection)] = failed if failed or passed else None
             return
-        if worth_repeating(case, event.outcome):
+        if worth_repeating(case, event.outcome, event.stage):
             self.repeat(case, task.attempt, event.outcome, task.cases[:index])
         elif event.outcome is Outcome.PASSED and self._before.get(case.id):
             self._search(case)
@@ -165,6 +165,28 @@ class Schedule:
         self._lost[case.id] = times
 
 
+def declared_skips(cases: Iterable[Case]) -> tuple[list[Case], list[Case]]:
+    """The cases that an expectation says are not to be run, and the others."""
+    left_out: list[Case] = []
+    to_run: list[Case] = []
+    for case in cases:
+        (left_out if case.declared.expectation is Expectation.SKIP else to_run).append(case)
+    return left_out, to_run
+
+
+def skipped(case: Case) -> Ended:
+    """The end of a case that is not run because an expectation says so."""
+    return Ended(
+        case=case.id,
+        attempt=1,
+        stage=case.stages[0],
+        outcome=Outcome.SKIPPED_BACKEND,
+        seconds=0.0,
+        message=case.declared.reason,
+        facts={"category": case.declared.category},
+    )
+
+
 def given_up(case: Case, attempt: int, stage: Stage, times: int) -> Ended:
     """The end of a case whose processes were lost too often."""
     return Ended(
@@ -192,13 +214,13 @@ def died_at_collection(case: Case, attempt: int, end: BatchEnd) -> Ended:
     )
 
 
-def _fails(case: Case, outcome: Outcome) -> bool:
-    return verdict(outcome, case.declared.expectation) is Verdict.REGRESSION
+def _fails(case: Case, outcome: Outcome, stage: Stage) -> bool:
+    return case.declared.verdict(outcome, stage) is Verdict.REGRESSION
 
 
-def worth_repeating(case: Case, outcome: Outcome) -> bool:
+def worth_repeating(case: Case, outcome: Outcome, stage: Stage) -> bool:
     """Whether a case should be run again: it failed unexpectedly, or through no fault of its own."""
-    return _fails(case, outcome) or outcome is Outcome.INFRA_ERROR
+    return _fails(case, outcome, stage) or outcome is Outcome.INFRA_ERROR
 
 
 def batches(cases: Iterable[Case], rules: Rules, history: History) -> list[tuple[Case, ...]]:

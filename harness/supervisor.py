@@ -29,7 +29,7 @@ from harness.recovery import (
     unfinished,
     workers_left,
 )
-from harness.schedule import Schedule, Task
+from harness.schedule import Schedule, Task, declared_skips, skipped
 from harness.signals import StopSignals
 from results.events import (
     NO_ROOM,
@@ -127,12 +127,17 @@ class Supervisor:
                 resumed=resumed,
             )
         )
-        self._schedule = Schedule(unfinished(self._plan, found), self._profile.rules, self._history)
+        left_out, to_run = declared_skips(unfinished(self._plan, found))
+        self._schedule = Schedule(to_run, self._profile.rules, self._history)
         for event in take_over(self._schedule, self._plan, found):
             self._write(event)
             self._progress.count_end(event)
         ended = ((case.id, found.finished(case)) for case in self._plan.cases)
         self._progress.skip({case: outcome for case, outcome in ended if outcome is not None})
+        for case in left_out:
+            event = skipped(case)
+            self._write(event)
+            self._progress.count_end(event)
 
     def _until_done(self, stop: StopSignals) -> tuple[RunState, str]:
         while self._running or not self._schedule.empty:

@@ -273,6 +273,8 @@ def _planned(plan: Plan, case: Case) -> dict[str, Any]:
         "reason": declared.reason,
         "link": declared.link,
         "owner": declared.owner,
+        "expected_outcome": declared.outcome,
+        "expected_stage": declared.stage,
         "spec": json.dumps(case.spec, sort_keys=True, default=str),
     }
     return {"run": plan.run, **{key: text(str(value or "")) for key, value in row.items()}}

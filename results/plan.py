@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from results.vocabulary import MODEL_STAGES, CaseKind, Expectation, Stage
+from results.vocabulary import MODEL_STAGES, CaseKind, Expectation, Outcome, Stage, Verdict, verdict
 
 PLAN_VERSION = 1
 PLAN_FILE = "plan.json"
@@ -36,13 +36,24 @@ class PlanError(ValueError):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What was declared of a case: the expectation and, where it is not ``pass``, why."""
+    """What was declared of a case: the expectation and, where it is not ``pass``, why.
+
+    Attributes:
+        outcome, stage: what a failure has to be and where, to be the known one; ``""`` for any.
+    """
 
     expectation: Expectation = Expectation.PASS
     category: str = ""
     reason: str = ""
     link: str = ""
     owner: str = ""
+    outcome: str = ""
+    stage: str = ""
+
+    def verdict(self, outcome: Outcome, stage: Stage | str) -> Verdict:
+        """The verdict of a result that was decided in a stage."""
+        as_declared = self.outcome in ("", outcome) and self.stage in ("", stage)
+        return verdict(outcome, self.expectation, as_declared=as_declared)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +179,10 @@ def load_plan(folder: Path) -> Plan:
     return plan
 
 
-_DECLARED = tuple(field.name for field in dataclasses.fields(Declared))
+_NARROWING = ("outcome", "stage")
+"""Fields that came later: written only where they say something, so that the hashes of older plans hold."""
+
+_DECLARED = tuple(field.name for field in dataclasses.fields(Declared) if field.name not in _NARROWING)
 _DECLARED_KEYS = frozenset(_DECLARED)
 _CASE_KEYS = frozenset(field.name for field in dataclasses.fields(Case))
 _LINE = json.JSONEncoder()
@@ -184,19 +198,16 @@ def _hash(device: str, cases: Sequence[Case]) -> str:
 
 
 def _case_json(case: Case) -> dict[str, Any]:
-    return {
-        "id": case.id,
-        "kind": case.kind,
-        "spec": dict(case.spec),
-        "declared": {name: getattr(case.declared, name) for name in _DECLARED},
-    }
+    declared = {name: getattr(case.declared, name) for name in _DECLARED}
+    declared |= {name: value for name in _NARROWING if (value := getattr(case.declared, name))}
+    return {"id": case.id, "kind": case.kind, "spec": dict(case.spec), "declared": declared}
 
 
 def _case_of(item: dict[str, Any]) -> Any:
     """A case or what was declared of one, made as it is read: all as dictionaries take thrice the room."""
     if item.keys() == _CASE_KEYS:
         return Case(**item | {"kind": CaseKind(item["kind"])})
-    return _declared(**item) if item.keys() == _DECLARED_KEYS else item
+    return _declared(**item) if item.keys() - _NARROWING == _DECLARED_KEYS else item
 
 
 def _only_cases(items: Iterable[Any]) -> Iterator[Case]:

@@ -25,7 +25,7 @@ from results.vocabulary import (
     verdict,
 )
 
-MIGRATIONS: tuple[str, ...] = ("tables_001.sql", "tables_002.sql", "tables_003.sql")
+MIGRATIONS: tuple[str, ...] = ("tables_001.sql", "tables_002.sql", "tables_003.sql", "tables_004.sql")
 """Scripts that lead from an empty database to the present schema, oldest first; never edit a released one."""
 
 VERSION = len(MIGRATIONS)
@@ -122,7 +122,12 @@ def _fill_vocabulary(connection: duckdb.DuckDBPyConnection) -> None:
         (outcome, ordinal, rule.meaning, rule.counts, rule.gates)
         for ordinal, (outcome, rule) in enumerate(OUTCOMES.items())
     ]
-    verdicts = [(o, e, verdict(o, e)) for o in OUTCOMES for e in Expectation]
+    verdicts = [
+        (o, e, as_declared, verdict(o, e, as_declared=as_declared))
+        for o in OUTCOMES
+        for e in Expectation
+        for as_declared in (True, False)
+    ]
     stages = [
         (kind, stage, ordinal, stage in DEVICE_STAGES or stage is Stage.TEST)
         for kind in CaseKind

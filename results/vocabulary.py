@@ -84,14 +84,19 @@ class Verdict(StrEnum):
     INCOMPLETE = "incomplete"
 
 
-def verdict(outcome: Outcome, expectation: Expectation) -> Verdict:
+def verdict(outcome: Outcome, expectation: Expectation, *, as_declared: bool = True) -> Verdict:
     """Derive the verdict of one result.
+
+    Args:
+        as_declared: whether the outcome and stage are those that the expectation names, where it names any. A
+            failure of another kind, or in another stage, than the known one is a ``regression``.
 
     ====================  ========  ===============  ===============  =====
     outcome               pass      fail             skip             flaky
     ====================  ========  ===============  ===============  =====
     passed                ok        unexpected_pass  unexpected_pass  ok
-    gates                 regression known_failure   known_failure    flake
+    gates, as declared    regression known_failure   known_failure    flake
+    gates, otherwise      regression regression      regression       regression
     unsupported, skipped  ok        ok               ok               ok
     infra_error, not_run  incomplete everywhere
     ====================  ========  ===============  ===============  =====
@@ -105,6 +110,8 @@ def verdict(outcome: Outcome, expectation: Expectation) -> Verdict:
         return Verdict.UNEXPECTED_PASS if unexpected else Verdict.OK
     if not OUTCOMES[outcome].gates:
         return Verdict.OK
+    if not as_declared:
+        return Verdict.REGRESSION
     return {
         Expectation.PASS: Verdict.REGRESSION,
         Expectation.FAIL: Verdict.KNOWN_FAILURE,
@@ -349,3 +356,6 @@ CATEGORIES: Mapping[Category, CategoryRule] = {
     Category.REFERENCE_FAILED: _eligibility("The reference fails too, so the device cannot be judged."),
 }
 """What each category says, for a reader of the ledger and of the audit."""
+
+DELIBERATE = tuple(category for category, rule in CATEGORIES.items() if rule.deliberate)
+"""Categories that an expectation file may name."""

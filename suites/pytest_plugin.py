@@ -24,6 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--harness-collect", metavar="FILE", help="write what was collected into FILE, as JSON")
     group.addoption("--harness-job", metavar="FILE", help="run the tests of a supervised run's batch")
     group.addoption(
+        "--harness-audit",
+        action="store_true",
+        help="run what is marked as skipped or expected to fail like any other test",
+    )
+    group.addoption(
         "--harness-device",
         metavar="NAME",
         default="cpu",
@@ -39,6 +44,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the recorders that this process needs."""
+    if config.getoption("--harness-audit"):
+        from suites.recording.auditing import Auditing
+
+        config.pluginmanager.register(Auditing(config), "harness-auditing")
     _serve_a_run(config)
     option = config.getoption("--harness-log")
     if not option or config.option.collectonly:

@@ -106,12 +106,13 @@ SELECT
     d.outcome, d.stage, p.expectation,
     if(f.case_id IS NOT NULL AND p.expectation IN ('pass', 'flaky'), 'flake', v.verdict) AS verdict,
     d.seconds, d.exception, d.message, d.signature,
-    p.category, p.reason, p.link, p.owner,
+    p.category, p.reason, p.link, p.owner, p.expected_outcome, p.expected_stage,
     coalesce(a.attempts, 0) AS attempts, d.attempt, o.counts, o.gates
 FROM planned p
 JOIN deciding d USING (run, case_id)
 JOIN outcome_rules o ON o.outcome = d.outcome
 JOIN verdict_rules v ON v.outcome = d.outcome AND v.expectation = p.expectation
+    AND v.as_declared = (p.expected_outcome IN ('', d.outcome) AND p.expected_stage IN ('', d.stage))
 LEFT JOIN v_attempts a ON a.run = p.run AND a.case_id = p.case_id
 LEFT JOIN v_flakes f ON f.run = p.run AND f.case_id = p.case_id;
 

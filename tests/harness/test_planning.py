@@ -33,7 +33,9 @@ def plan(folder: Path, entry: str, **fields: object) -> tuple[dict[str, Expectat
     path = folder / "expect.toml"
     path.write_text(entry)
     said: list[str] = []
-    profile = load_profile("default", {"expectations": [str(path)], **fields}, folder)
+    profile = load_profile(
+        "default", {"expectations": [str(path)], "opinfo_selection": "all", **fields}, folder
+    )
     cases = planning.plan_run(profile, "r", "", said.append).cases
     return {case.id[-1]: case.declared.expectation for case in cases}, said
 
@@ -61,7 +63,35 @@ def test_one_that_matches_nothing_is_said_with_what_it_may_have_meant(tmp_path: 
 
 
 def test_a_narrowed_selection_leaves_others_out_on_purpose(tmp_path: Path) -> None:
-    assert plan(tmp_path, ENTRY.format(id="opinfo::f::c::z"), test_filter="*a")[1] == []
+    entry = ENTRY.format(id="opinfo::f::c::z")
+    assert plan(tmp_path, entry, test_filter="*a")[1] == []
+    assert plan(tmp_path, entry, opinfo_selection="first")[1] == []
+    assert plan(tmp_path, ENTRY.format(id="opinfo::f::c::z[bool]"))[1] == []
+    assert plan(tmp_path, ENTRY.format(id="other::f::c::z"))[1] == [], "no case of its suite was planned"
+
+
+def test_many_that_match_nothing_are_counted_after_the_first(tmp_path: Path) -> None:
+    _, said = plan(tmp_path, "".join(ENTRY.format(id=f"opinfo::f::c::z{n}") for n in range(9)))
+    assert len(said) == 6
+    assert said[-1].startswith("4 more expectations decide nothing")
+
+
+def test_a_condition_on_torch_is_held_against_the_installed_one(tmp_path: Path) -> None:
+    entry = ENTRY.format(id="opinfo::f::c::a")
+    for torch, expected in (("2.*", Expectation.FAIL), ("1.*", Expectation.PASS)):
+        declared, _ = plan(tmp_path, f'{entry}conditions = {{ torch = "{torch}" }}\n')
+        assert declared["a"] is expected
+
+
+def test_files_of_a_device_are_loaded_without_being_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "packaged" / "more"
+    folder.mkdir(parents=True)
+    (folder / "known.toml").write_text(ENTRY.format(id="opinfo::f::c::b"))
+    monkeypatch.setattr(planning, "packaged_expectations", lambda device: tmp_path / "packaged")
+    declared, _ = plan(tmp_path, ENTRY.format(id="opinfo::f::c::a"))
+    assert declared == {"a": Expectation.FAIL, "b": Expectation.FAIL}
 
 
 @pytest.mark.parametrize("entry", ["[[expect]]\nid = 'x'\n", "[[", ENTRY.format(id="x") * 2])

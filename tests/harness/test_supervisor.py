@@ -18,9 +18,9 @@ from harness.profiles import load_profile
 from harness.progress import Progress
 from harness.schedule import batches
 from harness.supervisor import Supervisor
-from results.events import Ended, Event, RunEnded, WorkerEnded, read_log
-from results.plan import Case, Plan, make_plan
-from results.vocabulary import CaseKind, Fate, Outcome, RunState
+from results.events import Ended, Entered, Event, RunEnded, WorkerEnded, read_log
+from results.plan import Case, Declared, Plan, make_plan
+from results.vocabulary import CaseKind, Expectation, Fate, Outcome, RunState
 from tests.harness import jobs
 
 Runner = Callable[..., tuple[RunState, list[Event]]]
@@ -46,11 +46,18 @@ def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     return run
 
 
+UNWANTED = Declared(expectation=Expectation.SKIP, category="slow", reason="an hour for nothing")
+
+
 def plan_of(*names: str) -> Plan:
     cases = [
         Case(id=name, kind=CaseKind.MODEL)
         if name.startswith("model::")
-        else Case(id=f"opinfo::f::c::{name}", kind=CaseKind.OPINFO)
+        else Case(
+            id=f"opinfo::f::c::{name}",
+            kind=CaseKind.OPINFO,
+            declared=UNWANTED if name.startswith("unwanted") else Declared(),
+        )
         for name in names
     ]
     return make_plan(run="r", device="cpu", profile="p", cases=cases)
@@ -133,3 +140,14 @@ def test_models_go_first_and_each_alone() -> None:
     grouped = batches(cases, rules, History())
     assert [len(batch) for batch in grouped] == [1, 1, 2, 2, 1]
     assert [case for batch in grouped for case in batch] == cases
+
+
+def test_what_is_declared_a_skip_is_never_run_and_says_why(supervise: Runner) -> None:
+    state, events = supervise("pass1", "unwanted")
+    assert state is RunState.COMPLETE
+    assert ends(events)["unwanted"] is Outcome.SKIPPED_BACKEND
+    assert not [e for e in events if isinstance(e, Entered) and e.case.endswith("unwanted")]
+    (end,) = [e for e in events if isinstance(e, Ended) and e.case.endswith("unwanted")]
+    assert (end.message, end.facts) == ("an hour for nothing", {"category": "slow"})
+    state, events = supervise("pass1", "unwanted")
+    assert len([e for e in events if isinstance(e, Ended)]) == 2, "a resumed run does not skip it again"

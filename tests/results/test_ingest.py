@@ -14,9 +14,9 @@ import results
 from results.events import EventLog, OpCall, OpsRecorded, RunEnded
 from results.ingest import IngestError, ingest, rebuild
 from results.layout import database_path, run_path
-from results.plan import EVENTS_DIR, Case, make_plan
+from results.plan import EVENTS_DIR, Case, Declared, make_plan
 from results.store import Store
-from results.vocabulary import MODEL_STAGES, Expectation, Outcome, RunState, Stage, case_outcome, verdict
+from results.vocabulary import MODEL_STAGES, Expectation, Outcome, RunState, Stage, case_outcome
 from results.writer import writing
 from tests.results.factory import (
     COMPLETE_RUN,
@@ -205,10 +205,17 @@ def test_sql_folds_and_judges_as_the_vocabulary_does(
     for number, (stages, expectation) in enumerate(models):
         case = model_case(f"o/m{number}")
         case = Case(
-            id=case.id, kind=case.kind, spec=case.spec, declared=type(case.declared)(expectation=expectation)
+            id=case.id,
+            kind=case.kind,
+            spec=case.spec,
+            declared=Declared(
+                expectation=expectation,
+                outcome=data.draw(st.sampled_from(["", "failed_numeric", "crashed"])),
+                stage=data.draw(st.sampled_from(["", "load", "compile"])),
+            ),
         )
         cases.append(case)
-        found[case.id] = (*case_outcome(stages, MODEL_STAGES), expectation)
+        found[case.id] = (*case_outcome(stages, MODEL_STAGES), case.declared)
         for stage, outcome in stages.items():
             log = logs[data.draw(st.sampled_from("abc"))]
             call = OpCall(called="aten::x", executed="aten::x.out", dtype="f", fallback_calls=1)
@@ -222,8 +229,8 @@ def test_sql_folds_and_judges_as_the_vocabulary_does(
         share = store.rows("v_device_share")
         assert sum(row["fallback_calls"] for row in share) == sum(len(stages) for stages, _ in models)
     assert told == {
-        case: (outcome, stage, verdict(outcome, expectation))
-        for case, (outcome, stage, expectation) in found.items()
+        case: (outcome, stage, declared.verdict(outcome, stage))
+        for case, (outcome, stage, declared) in found.items()
     }
     assert report.missing == sum(outcome is Outcome.NOT_RUN for outcome, _, _ in found.values())
 

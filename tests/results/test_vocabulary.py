@@ -54,6 +54,13 @@ def test_verdict(outcome: Outcome, expected: tuple[str, ...]) -> None:
     assert tuple(verdict(outcome, expectation) for expectation in Expectation) == expected
 
 
+@pytest.mark.parametrize("expectation", Expectation)
+def test_a_failure_that_is_not_the_declared_one_is_a_regression(expectation: Expectation) -> None:
+    for outcome, rule in OUTCOMES.items():
+        plain, otherwise = verdict(outcome, expectation), verdict(outcome, expectation, as_declared=False)
+        assert otherwise is (Verdict.REGRESSION if rule.gates else plain)
+
+
 def test_what_gates_is_never_ok() -> None:
     for outcome, rule in OUTCOMES.items():
         if rule.gates:
