@@ -33,6 +33,7 @@ JUNIT = "junit"
 _PIPE_COLUMNS = 140
 _WRITER_SECONDS = 60
 _OPTIONS = ("device", "engine", "hub", "models", "model_filter", "test_filter", "workers")
+_LISTS = ("suites", "upstream_families", "upstream_files")
 
 
 def nightly(options: argparse.Namespace) -> int:
@@ -109,8 +110,8 @@ def plan(options: argparse.Namespace) -> int:
     profile = profile_of(options)
     store = options.store.resolve()
     with hub.serve_for(profile, store) as endpoint:
-        planned = plan_run(profile, new_run_id(store, profile.device), endpoint, _say(quiet=False))
-    _print_table(_plan_rows(planned), options.format)
+        planned = plan_run(profile, new_run_id(store, profile.device), endpoint, _say(quiet=False), store)
+    print_table(_plan_rows(planned), options.format)
     return ExitCode.OK
 
 
@@ -145,7 +146,7 @@ def doctor(options: argparse.Namespace) -> int:
         }
         for check in checks
     ]
-    _print_table(rows, options.format)
+    print_table(rows, options.format)
     return ExitCode.OK if all(check.ok for check in checks) else ExitCode.DEVICE
 
 
@@ -161,8 +162,10 @@ def profile_of(options: argparse.Namespace) -> Profile:
     """The profile that the command line asks for."""
     overrides: dict[str, Any] = dict(parse_assignment(text) for text in options.set)
     overrides |= {key: getattr(options, key) for key in _OPTIONS if getattr(options, key) is not None}
-    if options.suites is not None:
-        overrides["suites"] = [name.strip() for name in options.suites.split(",") if name.strip()]
+    for key in _LISTS:
+        given: str | None = getattr(options, key)
+        if given is not None:
+            overrides[key] = [name.strip() for name in given.split(",") if name.strip()]
     return load_profile(options.profile, overrides)
 
 
@@ -244,7 +247,7 @@ def _program() -> str:
     return os.path.relpath(called)
 
 
-def _print_table(rows: Sequence[Row], form: str) -> None:
+def print_table(rows: Sequence[Row], form: str) -> None:
     if form == Format.TABLE:
         _console().print(rich_table(rows, list(rows[0]) if rows else []))
     else:
@@ -266,7 +269,7 @@ def _print_probe(place: Path, run_id: str) -> int:
         fell_back = render_gaps(store, run_id, width=_console().width)
     rows = [{name: row[name] for name in ("stage", "outcome", "seconds", "message")} for row in stages]
     print(stages[0]["case_id"])
-    _print_table(rows, Format.TABLE)
+    print_table(rows, Format.TABLE)
     print(fell_back, end="")
     passed = all(row["outcome"] == Outcome.PASSED for row in stages)
     return ExitCode.OK if passed else ExitCode.REGRESSIONS

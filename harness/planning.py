@@ -10,11 +10,12 @@ from pathlib import Path
 
 from harness import processes
 from harness.errors import InfrastructureError, NothingCollectedError, UsageError
-from harness.profiles import MODELS, OPINFO, PYTEST, Profile
+from harness.profiles import MODELS, OPINFO, PYTEST, UPSTREAM, Profile
 from harness.pytest_sessions import Session, collect
+from harness.upstream import collect_upstream
 from model_zoo.catalog import CatalogEntry, snapshot
 from results.expectations import ExpectationError, declare, load_expectations
-from results.layout import run_path
+from results.layout import default_store, run_path
 from results.plan import Case, Plan, PlanError, make_plan
 from results.vocabulary import CaseKind
 
@@ -31,16 +32,26 @@ def new_run_id(store: Path, device: str, now: datetime | None = None) -> str:
     return run
 
 
-def plan_run(profile: Profile, run: str, endpoint: str, say: Callable[[str], None]) -> Plan:
+def plan_run(
+    profile: Profile, run: str, endpoint: str, say: Callable[[str], None], store: Path | None = None
+) -> Plan:
     """Collect every case of a profile and fix them.
 
     An expectation that matches no case is said, unless the profile selects only some cases anyway.
+
+    Args:
+        store: where the test files of suite ``upstream`` are; by default the default store.
 
     Raises:
         NothingCollectedError: the selection matched no case.
         UsageError: a selection or an expectation file is wrong.
     """
-    cases = [*_models(profile, endpoint), *_opinfo(profile), *_pytest(profile)]
+    cases = [
+        *_models(profile, endpoint),
+        *_opinfo(profile),
+        *_pytest(profile),
+        *_upstream(profile, store, say),
+    ]
     if not cases:
         raise NothingCollectedError(
             f"profile {profile.name!r} matched no case: model_filter is {profile.model_filter!r}, "
@@ -116,6 +127,13 @@ def _pytest(profile: Profile) -> list[Case]:
     return [
         case for case in collect(profile.pytest_paths, session) if fnmatchcase(case.id, profile.test_filter)
     ]
+
+
+def _upstream(profile: Profile, store: Path | None, say: Callable[[str], None]) -> list[Case]:
+    if UPSTREAM not in profile.suites:
+        return []
+    cases = collect_upstream(profile, store or default_store(), suite_environment(profile.device), say)
+    return [case for case in cases if fnmatchcase(case.id, profile.test_filter)]
 
 
 def suite_environment(device: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Mapping
 from pathlib import Path
 
+from results.collected import Drop, drops
 from results.store import Store
 from results.vocabulary import FATES, Fate
 
@@ -164,6 +165,7 @@ class Scoreboard:
     flaky_cases: int
     flakes: tuple[FlakeRow, ...]
     deaths: tuple[DeathRow, ...]
+    drops: tuple[Drop, ...]
     database: Path
 
     @property
@@ -230,6 +232,7 @@ def scoreboard(
         flaky_cases=len(flaky),
         flakes=flaky[:flakes],
         deaths=_deaths(store, run),
+        drops=drops(store, run),
         database=store.database.resolve(),
     )
 
