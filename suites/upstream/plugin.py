@@ -46,8 +46,9 @@ class OnlyBatch:
         self._tests: dict[str, set[str]] = {}
         self._whole = any(case["collection"] for case in cases)
         for case in cases:
-            _, *owner, test = str(case["nodeid"]).split("::")
-            self._tests.setdefault(owner[0] if owner else "", set()).add(test)
+            names = str(case["nodeid"]).split("::")[1:]
+            if names:
+                self._tests.setdefault(names[0] if len(names) > 1 else "", set()).add(names[-1])
         if not self._whole:
             self._instantiate_less()
 

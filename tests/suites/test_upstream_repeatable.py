@@ -131,8 +131,8 @@ instantiate_device_type_tests(TestY, globals())
 @pytest.mark.parametrize("indexed", [True, False])
 def test_disabled_and_slow_lists_say_the_same_with_an_index(tmp_path: Path, indexed: bool) -> None:
     root = write_tree(tmp_path) / "test"
-    lists = {"DISABLED_TESTS_FILE": {"test_x (module.TestY)": ["https://example.invalid/1", []]},
-             "SLOW_TESTS_FILE": {"test_slow (module.TestY)": 100.0}}  # fmt: skip
+    lists = {"DISABLED_TESTS_FILE": {"test_x_neuron (module.TestY)": ["https://example.invalid/1", []]},
+             "SLOW_TESTS_FILE": {"test_slow_neuron (module.TestY)": 100.0}}  # fmt: skip
     lists["DISABLED_TESTS_FILE"] |= {f"test_{n} (module.TestN)": ["url", []] for n in range(50)}
     variables = {}
     for name, entries in lists.items():
