@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import results
-from tests.suites.upstream_tree import TINY_TESTS, write_tree
+from tests.suites.upstream_tree import TINY_TESTS, make_repository, write_tree
 
 
 def harness(store: Path, *arguments: str) -> tuple[int, str]:
@@ -40,6 +40,29 @@ def nightly(store: Path, *arguments: str) -> tuple[int, str]:
 def rows(store: Path, view: str) -> list[dict[str, object]]:
     with results.open(store) as reader:
         return reader.rows(view, run=reader.latest_run())
+
+
+def test_fetching_by_git_says_what_it_brought_and_what_does_not_fit(tmp_path: Path) -> None:
+    url, commit = make_repository(tmp_path / "repository")
+    fetch = ("suites", "fetch", "--url", url, "--torch-version", "9.8.7")
+    code, output = harness(tmp_path / "store", *fetch)
+    assert code == 2
+    assert f"of PyTorch 9.8.7, commit {commit[:12]}, but torch" in output
+    code, output = harness(tmp_path / "store", *fetch, "--allow-mismatch")
+    assert code == 0, output
+    checkout = tmp_path / "store" / "cache" / "upstream" / "v9.8.7" / "test"
+    assert f"3 test files of PyTorch 9.8.7, commit {commit[:12]}: {checkout}" in output
+    code, output = harness(tmp_path / "store", "suites", "list", "--format", "csv")
+    assert code == 0, output
+    assert output.splitlines()[1:] == [
+        "nn,nn/test_layer.py,,",
+        "other,test_broken.py,,",
+        "other,test_tiny.py,,",
+    ]
+    code, output = harness(tmp_path / "store", "suites", "fetch", "--url", f"file://{tmp_path}/nonesuch")
+    assert code == 4
+    assert len(output.splitlines()) == 1
+    assert "--from DIR" in output
 
 
 @pytest.mark.nightly
