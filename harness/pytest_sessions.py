@@ -35,8 +35,10 @@ no test was left (``pytest.ExitCode``; pytest itself is not imported here).
 """
 
 
-_REPEATABLE = {"PYTHONHASHSEED": "0"}
-"""Sets of strings come out in one order in every process of such a suite."""
+_REPEATABLE = {"PYTHONHASHSEED": "0", "PYTORCH_PRINT_REPRO_ON_FAILURE": "0"}
+"""For processes of such a suite: sets of strings come out in one order, and equal failures say the same;
+PyTorch would add the test's own name to each message, and wrap exceptions to name the sample.
+"""
 
 
 @dataclass(frozen=True, slots=True)

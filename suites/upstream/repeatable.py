@@ -8,11 +8,15 @@ hash by address.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import wraps
 from typing import Any
 
+_MAKERS = ("torch.testing._internal.common_device_type", "torch.testing._internal.common_modules")
+_CUSTOM = "PYTORCH_TESTING_DEVICE_FOR_CUSTOM"
 _LISTS = ("slow_tests_dict", "disabled_tests_dict")
 
 
@@ -62,19 +66,40 @@ class IndexedTests(dict[str, Any]):
 
 def make_repeatable() -> None:
     """Patch ``torch.testing._internal`` of this process; call it before a test file is imported."""
-    from torch.testing._internal import common_device_type, common_modules
+    from torch.testing._internal import common_device_type
 
-    for module in (common_device_type, common_modules):
-        vars(module)["set"] = SortedSet  # shadows the builtin there: PyTorch iterates over these sets
+    sort_sets(common_device_type)
     name_privateuse1(common_device_type)
     index_test_lists()
 
 
+def sort_sets(common_device_type: Any) -> None:
+    """Let sets of dtypes and of names iterate by name where device-generic tests are made from them."""
+    instantiate = common_device_type.instantiate_device_type_tests
+
+    @wraps(instantiate)
+    def instantiate_device_type_tests(*arguments: Any, **options: Any) -> None:
+        for name in _MAKERS:  # importing common_modules takes seconds, and few files do
+            if name in sys.modules:
+                vars(sys.modules[name])["set"] = SortedSet  # shadows the builtin there
+        instantiate(*arguments, **options)
+
+    common_device_type.instantiate_device_type_tests = instantiate_device_type_tests
+
+
 def name_privateuse1(common_device_type: Any) -> None:
-    """Name every device-generic class by the device, the first one too."""
+    """Name every device-generic class by the device, the first one too.
+
+    PyTorch compares ``PYTORCH_TESTING_DEVICE_FOR_CUSTOM`` with the same name that changes, so that
+    ``privateuse1`` there would mean the device for the first class only; it gets the device's name beside it.
+    """
     base = common_device_type.PrivateUse1TestBase
-    if base in common_device_type.device_type_test_bases:
-        base.setUpClass()
+    if base not in common_device_type.device_type_test_bases:
+        return
+    base.setUpClass()
+    custom = os.environ.get(_CUSTOM, "").split(",")
+    if "privateuse1" in custom:
+        os.environ[_CUSTOM] = ",".join([*custom, base.device_type])
 
 
 def index_test_lists() -> None:

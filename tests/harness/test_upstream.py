@@ -37,9 +37,9 @@ def nightly(store: Path, *arguments: str) -> tuple[int, str]:
     return harness(store, "nightly", *profile, *arguments)
 
 
-def rows(store: Path, view: str) -> list[dict[str, object]]:
+def rows(store: Path, view: str, **equals: object) -> list[dict[str, object]]:
     with results.open(store) as reader:
-        return reader.rows(view, run=reader.latest_run())
+        return reader.rows(view, run=reader.latest_run(), **equals)
 
 
 def test_fetching_by_git_says_what_it_brought_and_what_does_not_fit(tmp_path: Path) -> None:
@@ -87,6 +87,10 @@ def test_a_night_of_a_tree_of_tests(tmp_path: Path) -> None:
         "nn/test_layer.py::-::test_layer": "passed",
     }
     assert found == expected
+    (failure,) = rows(store, "v_stages", outcome="failed_exception")
+    said = f"{failure['message']}\n{failure['traceback']}"
+    assert "Tensor-likes are not close" in said
+    assert "To execute this test" not in said  # would make each of a hundred equal failures one of a kind
     collected = {row["file"]: (row["collected"], row["not_collected"]) for row in rows(store, "v_collected")}
     assert collected == {"test_tiny.py": (10, 0), "test_broken.py": (0, 1), "nn/test_layer.py": (1, 0)}
     with results.open(store) as reader:

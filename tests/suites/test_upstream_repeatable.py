@@ -144,3 +144,55 @@ def test_disabled_and_slow_lists_say_the_same_with_an_index(tmp_path: Path, inde
     assert "3 passed, 2 skipped" in output, output
     assert "example.invalid/1" in output
     assert "test is slow" in output
+
+
+ORDERED = """
+import torch
+from torch.testing._internal.common_device_type import instantiate_device_type_tests, ops
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_utils import TestCase
+
+class TestOrdered(TestCase):
+    @ops([op for op in op_db if op.name == "neg"])
+    def test_op(self, device, dtype, op): pass
+    def test_b(self, device): pass
+    def test_c(self, device): pass
+    def test_a(self, device): pass
+
+instantiate_device_type_tests(TestOrdered, globals())
+
+def test_order():
+    defined = [name for name in vars(TestOrderedNEURON) if name.startswith("test")]
+    assert len(defined) > 10
+    assert defined == sorted(defined, key=lambda name: name.replace("_neuron", "")), defined
+"""
+
+
+def test_tests_are_defined_in_the_order_of_their_names(tmp_path: Path) -> None:
+    root = write_tree(tmp_path) / "test"
+    (root / "test_ordered.py").write_text(ORDERED)
+    output = run_pytest(root, "neuron", "test_ordered.py::test_order", PYTHONHASHSEED="3")
+    assert "1 passed" in output, output
+
+
+CUDA_ONLY = """
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.testing._internal.common_utils import TestCase
+
+class TestOne(TestCase):
+    def test_one(self, device): assert device == "neuron:0"
+
+class TestTwo(TestCase):
+    def test_two(self, device): assert device == "neuron:0"
+
+instantiate_device_type_tests(TestOne, globals(), only_for="cuda")
+instantiate_device_type_tests(TestTwo, globals(), only_for="xpu", allow_xpu=True)
+"""
+
+
+def test_files_for_other_devices_can_be_made_for_this_one(tmp_path: Path) -> None:
+    root = write_tree(tmp_path) / "test"
+    (root / "test_cuda_only.py").write_text(CUDA_ONLY)
+    custom = {"PYTORCH_TESTING_DEVICE_FOR_CUSTOM": "privateuse1"}
+    assert "2 passed" in run_pytest(root, "neuron", "test_cuda_only.py", **custom)
+    assert "no tests ran" in run_pytest(root, "neuron", "test_cuda_only.py")
