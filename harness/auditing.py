@@ -210,6 +210,7 @@ def _isolating(plan: Plan, cases: Sequence[Case]) -> Profile:
         name=PROFILE,
         suites=tuple(suites),
         batch=1,
+        upstream_batch=1,
         attempts=1,
         max_reruns=0,
         max_bisections=0,

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import __version__, commands, expectation_commands
+from harness import __version__, commands, expectation_commands, suites_commands
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES
 from results.events import NO_ROOM, LogWriteError
 from results.layout import StoreError, default_store
 from results.plan import PlanError
 from results.vocabulary import DELIBERATE
+from suites.upstream.fetch import REPOSITORY
 
 FORMATS = ("table", "json", "csv", "md")
 
@@ -65,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     _add_expectations(children)
     _add_audit(children)
     _add_tools(children)
+    _add_suites(children)
     return root
 
 
@@ -163,6 +165,34 @@ def _add_tools(children: Any) -> None:
     )
 
 
+def _add_suites(children: Any) -> None:
+    suites = children.add_parser("suites", help="PyTorch's own test files: fetch, list, accept")
+    group = suites.add_subparsers(metavar="COMMAND", required=True)
+    fetch = _command(group, "fetch", suites_commands.fetch, "bring the test files of the installed torch")
+    where = fetch.add_mutually_exclusive_group()
+    where.add_argument(
+        "--torch-version", metavar="V", help="a release, e.g. 2.13.0 (default: the installed torch's)"
+    )
+    where.add_argument(
+        "--from", dest="source", type=Path, metavar="DIR", help="use a checkout, or a folder of tests"
+    )
+    fetch.add_argument("--url", default=REPOSITORY, help=f"git repository (default: {REPOSITORY})")
+    fetch.add_argument(
+        "--allow-mismatch", action="store_true", help="take files that are not those of the installed torch"
+    )
+    listing = _command(group, "list", suites_commands.list_files, "list the test files, by family")
+    listing.add_argument("--family", help="only this family's")
+    listing.add_argument("--device", help="whose last run's counts to show (default: any device's)")
+    _format(listing)
+    accept = _command(
+        group,
+        "accept",
+        suites_commands.accept,
+        "take the number of tests a run collected as right",
+    )
+    accept.add_argument("run", metavar="RUN", help="id of a complete run")
+
+
 def _command(
     children: Any, name: str, function: Callable[[argparse.Namespace], int], text: str
 ) -> argparse.ArgumentParser:
@@ -190,7 +220,13 @@ def _selection(child: argparse.ArgumentParser) -> None:
     )
     child.add_argument("--model-filter", metavar="GLOB", help="models whose id matches")
     child.add_argument("--test-filter", metavar="GLOB", help="test cases whose id matches")
-    child.add_argument("--suites", help="comma-separated: models, opinfo, pytest")
+    child.add_argument("--suites", help="comma-separated: models, opinfo, pytest, upstream")
+    child.add_argument(
+        "--upstream-families", metavar="LIST", help="comma-separated families of suite upstream"
+    )
+    child.add_argument(
+        "--upstream-files", metavar="LIST", help="comma-separated files or patterns of suite upstream"
+    )
     child.add_argument("--workers", type=_count, help="processes at a time; 0 is one a core")
     child.add_argument(
         "--set",

@@ -33,6 +33,7 @@ JUNIT = "junit"
 _PIPE_COLUMNS = 140
 _WRITER_SECONDS = 60
 _OPTIONS = ("device", "engine", "hub", "models", "model_filter", "test_filter", "workers")
+_LISTS = ("suites", "upstream_families", "upstream_files")
 
 
 def nightly(options: argparse.Namespace) -> int:
@@ -109,7 +110,9 @@ def plan(options: argparse.Namespace) -> int:
     profile = profile_of(options)
     store = options.store.resolve()
     with hub.serve_for(profile, store) as endpoint:
-        planned = plan_run(profile, new_run_id(store, profile.device), endpoint, say(quiet=False))
+        planned = plan_run(
+            profile, new_run_id(store, profile.device), endpoint, say(quiet=False), store=store
+        )
     print_table(_plan_rows(planned), options.format)
     return ExitCode.OK
 
@@ -161,8 +164,10 @@ def profile_of(options: argparse.Namespace) -> Profile:
     """The profile that the command line asks for."""
     overrides: dict[str, Any] = dict(parse_assignment(text) for text in options.set)
     overrides |= {key: getattr(options, key) for key in _OPTIONS if getattr(options, key) is not None}
-    if options.suites is not None:
-        overrides["suites"] = [name.strip() for name in options.suites.split(",") if name.strip()]
+    for key in _LISTS:
+        given: str | None = getattr(options, key)
+        if given is not None:
+            overrides[key] = [name.strip() for name in given.split(",") if name.strip()]
     return load_profile(options.profile, overrides)
 
 

@@ -160,7 +160,7 @@ def findings(store: Path, profile: Profile, run: str | None) -> list[Finding]:
         # The files first: what is wrong with them is known before anything is collected.
         entries = load_expectations(expectation_files(profile.device, profile.expectations))
         with hub.serve_for(profile, store) as endpoint:
-            cases = collect_cases(profile, endpoint)
+            cases = collect_cases(profile, endpoint, lambda _: None, store=store)
         return _dead(entries, cases, profile.device)
     except ExpectationError as error:
         raise UsageError(str(error)) from error

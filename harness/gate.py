@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import ExitCode
+from results.collected import Drop, drops
 from results.common_failure import common_failure
 from results.store import Store
 from results.vocabulary import RunState, Verdict
@@ -57,9 +58,20 @@ def judge(store: Store, run: str) -> Judgement:
     if not state["complete"] or verdicts.get(Verdict.INCOMPLETE):
         return Judgement(ExitCode.INCOMPLETE, _why_incomplete(state, verdicts), resumable=unfinished)
     found = [f"{verdicts[word]} {word}" for word in GATING if verdicts.get(word)]
-    if found:
-        return Judgement(ExitCode.REGRESSIONS, f"{' and '.join(found)} of {state['planned']} cases")
-    return Judgement(ExitCode.OK)
+    why = [f"{' and '.join(found)} of {state['planned']} cases"] if found else []
+    why += [_shrunk(drops(store, run))]
+    sentence = "; ".join(filter(None, why))
+    return Judgement(ExitCode.REGRESSIONS, sentence) if sentence else Judgement(ExitCode.OK)
+
+
+def _shrunk(found: Sequence[Drop]) -> str:
+    if not found:
+        return ""
+    worst = max(found, key=lambda drop: drop.before - drop.now)
+    return (
+        f"{len(found)} test file(s) with fewer tests than before, first {worst.file}: {worst.now} instead of "
+        f"{worst.before} (run {worst.before_run}); `harness suites accept` if that is right"
+    )
 
 
 def _why_incomplete(state: Mapping[str, Any], verdicts: Mapping[str, int]) -> str:

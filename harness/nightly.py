@@ -19,6 +19,7 @@ from harness.profiles import Profile, stored_profile
 from harness.progress import Progress
 from harness.sites import Site, site
 from harness.supervisor import Supervisor
+from harness.upstream import upstream_facts
 from results.events import EventLogError
 from results.ingest import ContradictionError, IngestError, ingest
 from results.layout import StoreError, run_folders, run_path
@@ -104,7 +105,8 @@ def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool
     with site(profile) as place:
         description = usable_device(place, profile.device)
         with hub.serve_for(profile, store, place.host) as endpoint:
-            plan = plan_run(profile, new_run_id(store, profile.device), endpoint, say, place.collect)
+            run_id = new_run_id(store, profile.device)
+            plan = plan_run(profile, run_id, endpoint, say, place.collect, store)
             planned, count = len(plan.cases), description.count
             say(f"run {plan.run}: {planned} cases planned on {count} {profile.device} devices")
             models = hub.model_settings(profile, endpoint, store, place.host)
@@ -168,7 +170,7 @@ def supervise(plan: Plan, setup: Setup) -> Run:
             folder,
             setup.profile,
             setup.models,
-            snapshot(setup.description),
+            snapshot(setup.description) | upstream_facts(plan, store),
             progress,
             setup.place.engine(),
             history(store, plan.device),

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from harness import processes
 from harness.errors import InfrastructureError, NothingCollectedError, UsageError
-from harness.profiles import MODELS, OPINFO, PYTEST, Profile
+from harness.profiles import MODELS, OPINFO, PYTEST, UPSTREAM, Profile
 from harness.pytest_sessions import Session, collect
+from harness.upstream import collect_upstream
 from model_zoo.catalog import CatalogEntry, snapshot
 from results.expectations import (
     Declaration,
@@ -24,7 +25,7 @@ from results.expectations import (
     load_expectations,
 )
 from results.globs import literal_ends
-from results.layout import run_path
+from results.layout import default_store, run_path
 from results.plan import Case, Plan, PlanError, make_plan
 from results.vocabulary import CaseKind
 
@@ -45,7 +46,12 @@ def new_run_id(store: Path, device: str, now: datetime | None = None) -> str:
 
 
 def plan_run(
-    profile: Profile, run: str, endpoint: str, say: Callable[[str], None], collect: Collect = collect
+    profile: Profile,
+    run: str,
+    endpoint: str,
+    say: Callable[[str], None],
+    collect: Collect = collect,
+    store: Path | None = None,
 ) -> Plan:
     """Collect every case of a profile and fix them.
 
@@ -54,12 +60,13 @@ def plan_run(
 
     Args:
         collect: collects pytest's cases, where the device is.
+        store: where the test files of suite ``upstream`` are; by default the default store.
 
     Raises:
         NothingCollectedError: the selection matched no case.
         UsageError: a selection or an expectation file is wrong.
     """
-    cases = collect_cases(profile, endpoint, collect)
+    cases = collect_cases(profile, endpoint, say, collect, store)
     try:
         entries = load_expectations(expectation_files(profile.device, profile.expectations))
         declaration = declare(cases, entries, profile.device, torch_version())
@@ -78,14 +85,25 @@ def plan_run(
     return plan
 
 
-def collect_cases(profile: Profile, endpoint: str, collect: Collect = collect) -> list[Case]:
-    """Every case that a profile selects; ``collect`` collects pytest's.
+def collect_cases(
+    profile: Profile,
+    endpoint: str,
+    say: Callable[[str], None],
+    collect: Collect = collect,
+    store: Path | None = None,
+) -> list[Case]:
+    """Every case that a profile selects; the arguments are those of ``plan_run``.
 
     Raises:
         NothingCollectedError: the selection matched no case.
         UsageError: a selection is wrong.
     """
-    cases = [*_models(profile, endpoint), *_opinfo(profile), *_pytest(profile, collect)]
+    cases = [
+        *_models(profile, endpoint),
+        *_opinfo(profile),
+        *_pytest(profile, collect),
+        *_upstream(profile, store, say),
+    ]
     if not cases:
         raise NothingCollectedError(
             f"profile {profile.name!r} matched no case: model_filter is {profile.model_filter!r}, "
@@ -186,6 +204,13 @@ def _pytest(profile: Profile, collect: Collect) -> list[Case]:
     return [
         case for case in collect(profile.pytest_paths, session) if fnmatchcase(case.id, profile.test_filter)
     ]
+
+
+def _upstream(profile: Profile, store: Path | None, say: Callable[[str], None]) -> list[Case]:
+    if UPSTREAM not in profile.suites:
+        return []
+    cases = collect_upstream(profile, store or default_store(), suite_environment(profile.device), say)
+    return [case for case in cases if fnmatchcase(case.id, profile.test_filter)]
 
 
 def suite_environment(device: str) -> dict[str, str]:

@@ -23,14 +23,15 @@ EMBEDDED_HUB = "embedded"
 MODELS = "models"
 OPINFO = "opinfo"
 PYTEST = "pytest"
-SUITES = (MODELS, OPINFO, PYTEST)
+UPSTREAM = "upstream"
+SUITES = (MODELS, OPINFO, PYTEST, UPSTREAM)
 LOCAL = "local"
 RAY = "ray"
 ENGINES = (LOCAL, RAY)
 
 _ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 _EVENTS_URL = re.compile(r"/.*|(?!memory:)[a-z][a-z0-9+.-]*://.+")
-_AT_LEAST_1 = ("batch", "batch_seconds", "attempts")
+_AT_LEAST_1 = ("batch", "batch_seconds", "upstream_batch", "upstream_batch_seconds", "attempts")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,11 @@ class Profile:
     opinfo_dtypes: tuple[str, ...]
     pytest_paths: tuple[str, ...]
     pytest_root: str
+    upstream_families: tuple[str, ...]
+    upstream_files: tuple[str, ...]
+    upstream_batch: int
+    upstream_batch_seconds: int
+    max_collected_drop: int
     workers: int
     batch: int
     batch_seconds: int
@@ -114,6 +120,8 @@ class Profile:
         return Rules(
             size=self.batch,
             seconds=self.batch_seconds,
+            group_size=self.upstream_batch,
+            group_seconds=self.upstream_batch_seconds,
             attempts=self.attempts,
             reruns=self.max_reruns,
             bisections=self.max_bisections,

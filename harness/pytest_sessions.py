@@ -19,6 +19,7 @@ from harness.job import Job
 from harness.processes import describe_exit
 from results.plan import Case
 from results.vocabulary import CaseKind
+from suites import upstream
 from suites.recording.names import DEFAULT_SUITE, Naming
 
 AUDIT = "audit"
@@ -31,9 +32,18 @@ JOBS_DIR = "jobs"
 _COLLECT_SECONDS = 1800
 _LAST_LINES = 5
 _USAGE_ERROR = 4
+_PLUGINS = {upstream.NAME: "suites.upstream.plugin"}
+"""Suites whose files are loaded by a plugin of ours and by no ``conftest.py`` or settings of theirs."""
+
 GOOD_CODES = frozenset({0, 1, 2, 5})
 """Exit codes of a session that came to its end: tests passed, some failed, a file could not be collected,
 no test was left (``pytest.ExitCode``; pytest itself is not imported here).
+"""
+
+
+_REPEATABLE = {"PYTHONHASHSEED": "0", "PYTORCH_PRINT_REPRO_ON_FAILURE": "0"}
+"""For processes of such a suite: sets of strings come out in one order, and equal failures say the same;
+PyTorch would add the test's own name to each message, and wrap exceptions to name the sample.
 """
 
 
@@ -45,19 +55,29 @@ class Session:
         root: folder it runs in.
         device: torch device type under test.
         environment: variables that make suites see the device.
+        suite: first part of the ids of its cases.
     """
 
     root: Path
     device: str
     environment: Mapping[str, str]
+    suite: str = DEFAULT_SUITE
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What is set for its processes."""
+        return {**self.environment, **(_REPEATABLE if self.suite in _PLUGINS else {})}
 
     def command(self, *arguments: str) -> list[str]:
         """The command line: output for a log, nothing kept in the tree under test.
 
         Values stand in one word with their option: pytest looks for its root in every word that is a path.
         """
-        plain = ("-q", "-p", "no:cacheprovider", "--color=no", f"--harness-device={self.device}")
-        return [sys.executable, "-m", "pytest", *plain, *arguments]
+        plain = ["-q", "-p", "no:cacheprovider", "--color=no", f"--harness-device={self.device}"]
+        plugin = _PLUGINS.get(self.suite)
+        if plugin:
+            plain += ["-p", plugin, f"--rootdir={self.root}", f"--config-file={os.devnull}", "--noconftest"]
+        return [sys.executable, "-m", "pytest", *plain, f"--harness-suite={self.suite}", *arguments]
 
 
 def collect(paths: Sequence[str], session: Session) -> list[Case]:
@@ -84,14 +104,17 @@ def collect(paths: Sequence[str], session: Session) -> list[Case]:
             ) from None
         if [*paths] == files[:1]:
             (file,) = files
-            return [
-                _case({"id": _naming(session).collection(file), "nodeid": file, "collection": True}, session)
-            ]
+            return [whole_file(file, session)]
         return [case for file in files for case in collect([file], session)]
 
 
 class _DiedError(Exception):
     """pytest died in a collection."""
+
+
+def whole_file(file: str, session: Session) -> Case:
+    """The case that stands for a file whose collection did not come to its end: collecting it is the test."""
+    return _case({"id": _naming(session).collection(file), "nodeid": file, "collection": True}, session)
 
 
 def _collected(paths: Sequence[str], session: Session) -> list[Case]:
@@ -101,7 +124,7 @@ def _collected(paths: Sequence[str], session: Session) -> list[Case]:
             done = subprocess.run(
                 session.command("--collect-only", f"--harness-collect={found}", *paths),
                 cwd=session.root,
-                env={**os.environ, **session.environment},
+                env={**os.environ, **session.variables},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -122,11 +145,13 @@ def _collected(paths: Sequence[str], session: Session) -> list[Case]:
 
 def _case(row: Mapping[str, Any], session: Session) -> Case:
     spec = {"nodeid": row["nodeid"], "collection": row["collection"], "root": str(session.root)}
+    if session.suite != DEFAULT_SUITE:
+        spec["suite"] = session.suite
     return Case(id=row["id"], kind=CaseKind.PYTEST, spec=spec)
 
 
 def _naming(session: Session) -> Naming:
-    return Naming(DEFAULT_SUITE, session.device)
+    return Naming(session.suite, session.device)
 
 
 def _files(path: str, root: Path) -> list[str]:
@@ -140,7 +165,8 @@ def _files(path: str, root: Path) -> list[str]:
 
 def start(job: Job, output: Connection) -> ChildProcess:
     """Start pytest on a job's tests; they are read from a file beside the run's logs."""
-    session = Session(Path(job.cases[0].spec["root"]), job.device, job.environment)
+    spec = job.cases[0].spec
+    session = Session(Path(spec["root"]), job.device, job.environment, spec.get("suite", DEFAULT_SUITE))
     path = job.folder / JOBS_DIR / f"{job.worker}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [
@@ -153,5 +179,5 @@ def start(job: Job, output: Connection) -> ChildProcess:
     command = session.command(
         "-p", "no:xdist", "--continue-on-collection-errors", f"--harness-job={path}", *lifted, *files
     )
-    variables = {**session.environment, **(LIFTING if lifted else {})}
+    variables = {**session.variables, **(LIFTING if lifted else {})}
     return ChildProcess(command, output, variables, session.root)

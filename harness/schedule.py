@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.bisection import Bisection
 from harness.engine import NOBODYS_FAULT, OUTCOME_OF, BatchEnd
@@ -31,6 +31,8 @@ class Rules:
     Attributes:
         size: most test cases a process.
         seconds: expected seconds of a batch, beyond which no case is added.
+        group_size, group_seconds: the same for cases of a group (``group`` of their spec, a large test file,
+            say), which share a process with their like only: what each process does first is dear.
         attempts: how often a case is run that fails unexpectedly, the first time included.
         reruns: most cases of a run that are run again.
         bisections: most failures of a run for which the disturbing case is searched.
@@ -38,6 +40,8 @@ class Rules:
 
     size: int
     seconds: float
+    group_size: int
+    group_seconds: float
     attempts: int
     reruns: int
     bisections: int
@@ -49,11 +53,16 @@ class Task:
 
     Attributes:
         bisection: set if this is an experiment, whose results are no results of the cases.
+        positions: id of a case to its place in ``cases``.
     """
 
     cases: tuple[Case, ...]
     attempt: int = 1
     bisection: Bisection | None = None
+    positions: Mapping[str, int] = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "positions", {case.id: index for index, case in enumerate(self.cases)})
 
 
 class Schedule:
@@ -93,7 +102,7 @@ class Schedule:
 
     def took(self, task: Task, event: Ended) -> None:
         """Take in the end of a stage of a task's case."""
-        index = next(i for i, case in enumerate(task.cases) if case.id == event.case)
+        index = task.positions[event.case]
         case = task.cases[index]
         if event.outcome is Outcome.PASSED and event.stage is not case.stages[-1]:
             return
@@ -143,10 +152,13 @@ class Schedule:
 
     def _over_collection(self, task: Task, end: BatchEnd) -> list[Event]:
         """pytest ended before the first test: halve the batch until it is known with whose file it does."""
-        if len(task.cases) == 1:
-            event = died_at_collection(task.cases[0], task.attempt, end)
-            self.took(task, event)
-            return [event]
+        if len(task.cases) == 1 or _group(task.cases[0]):  # a group is of one file
+            events: list[Event] = []
+            for case in task.cases:
+                event = died_at_collection(case, task.attempt, end)
+                self.took(task, event)
+                events.append(event)
+            return events
         middle = len(task.cases) // 2
         for half in (task.cases[middle:], task.cases[:middle]):
             self._first.appendleft(Task(cases=half, attempt=task.attempt))
@@ -236,9 +248,10 @@ def batches(cases: Iterable[Case], rules: Rules, history: History) -> list[tuple
         if case.kind is CaseKind.MODEL or case.id in history.fragile:
             grouped.append((seconds, (case,)))
             continue
-        if batch and (
-            len(batch) == rules.size or total + seconds > rules.seconds or batch[0].kind is not case.kind
-        ):
+        size, most = rules.size, rules.seconds
+        if _group(case):
+            size, most = rules.group_size, rules.group_seconds
+        if batch and (len(batch) >= size or total + seconds > most or _apart(batch[0], case)):
             grouped.append((total, tuple(batch)))
             batch, total = [], 0.0
         batch.append(case)
@@ -247,6 +260,15 @@ def batches(cases: Iterable[Case], rules: Rules, history: History) -> list[tuple
         grouped.append((total, tuple(batch)))
     grouped.sort(key=lambda item: -item[0])  # stable: in the plan's order where nothing is known
     return [batch for _, batch in grouped]
+
+
+def _group(case: Case) -> str:
+    return str(case.spec.get("group", ""))
+
+
+def _apart(one: Case, other: Case) -> bool:
+    """Whether two cases may not share a process."""
+    return one.kind is not other.kind or _group(one) != _group(other)
 
 
 def _guess(case: Case) -> float:

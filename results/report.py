@@ -74,6 +74,7 @@ def sections(board: Scoreboard) -> list[Section]:
     found = [
         Section("Why cases have no result", ("reason", "cases"), _reasons(board)),
         Section(_models_title(board), ("stage", "passed", "by downloads"), _stages(board)),
+        Section(_drops_title(board), ("file", "tests", "before", "in run"), _drops(board)),
         Section("Cases by outcome", ("suite", "passed", "outcomes"), _suites(board), 500),
         Section("Operator calls on the device", ("in", "on device", "copies", "bytes moved"), _shares(board)),
         Section(
@@ -104,6 +105,10 @@ def _flakes_title(board: Scoreboard) -> str:
     shown = len(board.flakes)
     first = f", the first {shown}" if shown < board.flaky_cases else ""
     return f"Flakes: passed in one attempt, failed in another: {board.flaky_cases}{first}"
+
+
+def _drops_title(board: Scoreboard) -> str:
+    return f"Test files with fewer tests than before: {len(board.drops)}"
 
 
 def _deaths_title(board: Scoreboard) -> str:
@@ -177,6 +182,7 @@ def _measures(board: Scoreboard) -> list[dict[str, Any]]:
     found += [("skips", source, sums[source], board.skips.skips) for source in sources]
     routes = dataclasses.asdict(board.op_routes)
     found += [("operators", name, n, board.op_routes.ops) for name, n in routes.items() if name != "ops"]
+    found += [("collected tests", row.file, row.now, row.before) for row in board.drops]
     found += [("gaps: models", gap.op, gap.models, None) for gap in board.gaps]
     found += [("failures: cases", row.signature, row.cases, None) for row in board.failures]
     return [dict(zip(("section", "name", "numerator", "denominator"), row, strict=True)) for row in found]
@@ -252,6 +258,13 @@ def _deaths(board: Scoreboard) -> list[Row]:
     return [
         {"fate": row.fate, "processes": row.deaths, "meaning": row.meaning, "example": _example(row)}
         for row in board.deaths
+    ]
+
+
+def _drops(board: Scoreboard) -> list[Row]:
+    return [
+        {"file": row.file, "tests": row.now, "before": row.before, "in run": row.before_run}
+        for row in board.drops
     ]
 
 

@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Mapping
 from pathlib import Path
 
+from results.collected import Drop, drops
 from results.common_failure import CommonFailure, common_failure
 from results.skips import Balance, read_balance
 from results.store import Store
@@ -179,6 +180,7 @@ class Scoreboard:
     flakes: tuple[FlakeRow, ...]
     deaths: tuple[DeathRow, ...]
     skips: Balance
+    drops: tuple[Drop, ...]
     database: Path
 
     @property
@@ -258,6 +260,7 @@ def scoreboard(
         flakes=flaky[:flakes],
         deaths=_deaths(store, run),
         skips=read_balance(store, run),
+        drops=drops(store, run),
         database=store.database.resolve(),
     )
 

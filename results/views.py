@@ -30,6 +30,7 @@ VIEWS: Mapping[str, View] = {
     "v_not_run": View("run, case_id", "a planned case without a result"),
     "v_cases": View("run, case_id", "a planned case, with its outcome and verdict"),
     "v_stages": View("run, case_id, ordinal", "a planned stage of a case, in its last attempt"),
+    "v_collected": View("run, suite, file", "a test file: how many of its tests were collected"),
     "v_outcomes": View("run, kind, suite, ordinal", "an outcome in a suite: how many cases"),
     "v_suites": View("run, kind, suite", "a suite: how many of its cases pass"),
     "v_skipped": View("run, case_id", "a skipped case, with the category that explains it"),

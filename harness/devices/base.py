@@ -226,8 +226,8 @@ class TorchDevice:
         torch.accelerator.empty_cache()
 
     def environment(self) -> Mapping[str, str]:
-        """Nothing is needed for a device PyTorch knows."""
-        return {}
+        """Make device-generic tests instantiate for this device and no other."""
+        return {"PYTORCH_TESTING_DEVICE_ONLY_FOR": self.name}
 
 
 def merge(calls: list[OpCall]) -> tuple[OpCall, ...]:

@@ -31,6 +31,17 @@ WITH started AS (
 SELECT *, state = 'complete' AND missing = 0 AND refused_logs = 0 AS complete
 FROM joined;
 
+-- A test file of a run: how many of its tests were collected. What stands for a file or class that could not
+-- be collected is no test.
+CREATE OR REPLACE VIEW v_collected AS
+SELECT
+    run, suite, file,
+    count(*) FILTER (NOT ends_with(case_id, '::<collection>')) AS collected,
+    count(*) FILTER (ends_with(case_id, '::<collection>')) AS not_collected
+FROM planned
+WHERE kind = 'pytest'
+GROUP BY run, suite, file;
+
 CREATE OR REPLACE VIEW v_missing AS
 SELECT run, reason, count(*) AS cases, min(case_id) AS example_case
 FROM v_not_run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from harness.engine import BatchEnd
 from harness.history import History
 from harness.schedule import MAX_LOST, Rules, Schedule, Task, batches
@@ -9,7 +11,7 @@ from results.events import Disturbed, Ended
 from results.plan import Case, Declared
 from results.vocabulary import CaseKind, Expectation, Fate, Outcome, Stage
 
-RULES = Rules(size=4, seconds=10, attempts=2, reruns=10, bisections=2)
+RULES = Rules(size=4, seconds=10, group_size=6, group_seconds=100, attempts=2, reruns=10, bisections=2)
 
 
 def cases(*names: str, expectation: Expectation = Expectation.PASS) -> list[Case]:
@@ -38,6 +40,33 @@ def test_batches_are_bounded_by_number_and_by_expected_time() -> None:
     assert [len(b) for b in batches(given, RULES, History())] == [4, 2]
     slow = History({case.id: 6.0 for case in given})
     assert [len(b) for b in batches(given, RULES, slow)] == [1] * 6
+
+
+def of_file(file: str, count: int) -> list[Case]:
+    spec = {"group": file}
+    return [Case(id=f"upstream::{file}::T::{n}", kind=CaseKind.PYTEST, spec=spec) for n in range(count)]
+
+
+def test_cases_of_a_group_share_no_process_with_others_and_have_bounds_of_their_own() -> None:
+    given = [*of_file("a", 8), *of_file("b", 3), Case(id="pytest::c::-::t", kind=CaseKind.PYTEST)]
+    found = batches(given, RULES, History())
+    assert sorted((len(batch), batch[0].spec.get("group", "")) for batch in found) == [
+        (1, ""), (2, "a"), (3, "b"), (6, "a"),
+    ]  # fmt: skip
+    slow = History({case.id: 60.0 for case in given})
+    assert [len(batch) for batch in batches(given[:4], RULES, slow)] == [1] * 4
+
+
+def test_a_file_at_which_pytest_dies_is_collected_once_and_not_for_each_of_its_tests() -> None:
+    schedule = Schedule(of_file("a", 6), dataclasses.replace(RULES, attempts=1), History())
+    task = schedule.next()
+    assert task is not None
+    end = BatchEnd(fate=Fate.DIED_AT_COLLECTION, signal=6, remaining=task.cases, entered_any=False)
+    told = schedule.over(task, end)
+    assert [(event.case, event.outcome) for event in told if isinstance(event, Ended)] == [
+        (case.id, Outcome.CRASHED) for case in task.cases
+    ]
+    assert schedule.empty
 
 
 def test_what_takes_longest_goes_first_and_what_crashed_goes_alone() -> None:
@@ -124,7 +153,7 @@ def test_a_lost_process_costs_its_case_an_attempt_until_it_is_given_up() -> None
 
 
 def test_repetitions_of_a_run_are_bounded() -> None:
-    rules = Rules(size=10, seconds=100, attempts=3, reruns=2, bisections=0)
+    rules = Rules(size=10, seconds=100, group_size=10, group_seconds=100, attempts=3, reruns=2, bisections=0)
     schedule = Schedule(cases(*"abcde"), rules, History())
     first = schedule.next()
     assert first is not None
