@@ -1,7 +1,7 @@
 """The text of an expectation file as blocks, one an entry, each with the line that it begins on.
 
-``tomllib`` says nothing of lines and keeps no comments, and files of tens of thousands of entries are to load in
-seconds. An entry is a ``[[expect]]`` table, so a file is cut at these headers. A block of
+``tomllib`` says nothing of lines and keeps no comments, and files of tens of thousands of entries are to load
+in seconds. An entry is a ``[[expect]]`` table, so a file is cut at these headers. A block of
 the plain form, one ``key = "text"`` or ``key = date`` a line, is read here; any other by ``tomllib``. A file
 says the same either way, and an edit takes out or appends blocks and leaves all other text as it is.
 """
