@@ -14,9 +14,12 @@ from model_zoo.builder import build_mirror
 from model_zoo.mirror import MirrorServer
 from tests.harness.night import MODELS
 
-# A shell's background jobs ignore Ctrl-C, and their children would too, which tests press it for.
+# A shell's background jobs ignore Ctrl-C, and what `nohup` starts ignores SIGHUP; so would their children, to
+# which tests send both.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A deadline would make a test of a busy machine out of a test of a property.
 settings.register_profile("harness", deadline=None)

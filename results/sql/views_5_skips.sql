@@ -1,21 +1,25 @@
 -- The skip ledger. A skipped case, and one that upstream does not even generate for the device, has exactly
 -- one category (results/vocabulary.py) and so one source; what has none is uncategorised and comes first.
 CREATE OR REPLACE VIEW v_skipped AS
-SELECT
-    c.run, c.kind, c.suite, c.case_id, c.file, c.outcome,
-    CASE
-        WHEN s.skip_category = 'uncategorised' THEN 'uncategorised'
-        WHEN c.outcome = 'skipped_backend' THEN 'deliberate'
-        ELSE 'eligibility'
-    END AS source,
-    s.skip_category AS category,
-    coalesce(nullif(s.facts['reason'], ''), nullif(s.message, ''), c.reason) AS reason,
-    coalesce(s.facts['location'], '') AS location,
-    coalesce(s.facts['decorator'], s.facts['frames'], '') AS raised,
-    coalesce(s.facts['rule'], '') AS rule
-FROM v_cases c
-JOIN v_stages s ON s.run = c.run AND s.case_id = c.case_id AND s.stage = c.stage
-WHERE s.skip_category <> '';
+SELECT skipped.*, o.ordinal
+FROM (
+    SELECT
+        c.run, c.kind, c.suite, c.case_id, c.file, c.outcome,
+        CASE
+            WHEN s.skip_category = 'uncategorised' THEN 'uncategorised'
+            WHEN c.outcome = 'skipped_backend' THEN 'deliberate'
+            ELSE 'eligibility'
+        END AS source,
+        s.skip_category AS category,
+        coalesce(nullif(s.facts['reason'], ''), nullif(s.message, ''), c.reason) AS reason,
+        coalesce(s.facts['location'], '') AS location,
+        coalesce(s.facts['decorator'], s.facts['frames'], '') AS raised,
+        coalesce(s.facts['rule'], '') AS rule
+    FROM v_cases c
+    JOIN v_stages s ON s.run = c.run AND s.case_id = c.case_id AND s.stage = c.stage
+    WHERE s.skip_category <> ''
+) skipped
+JOIN skip_sources o USING (source);
 
 CREATE OR REPLACE VIEW v_skips AS
 SELECT

@@ -25,6 +25,7 @@ from tests.results.hurt import make_hurt_store
 FEW_ROWS = {
     "v_runs",
     "v_completeness",
+    "v_skip_balance",
     "v_funnel",
     "v_device_share",
     "v_op_routes",

@@ -169,6 +169,7 @@ def test_nodes_that_lose_the_tests_end_the_run(night: Night) -> None:
     plan.save(run_path(night.store, "r"))
     models = ModelSettings(endpoint="", cache=night.store, max_bytes=0, seed=0)
     place = RaySite(night.profile(), night.cluster)
-    run = nightly.supervise(plan, CPU, place.profile, night.store, models, place, quiet=True)
+    setup = nightly.Setup(CPU, place.profile, night.store, models, place)
+    run = nightly.supervise(plan, setup)
     assert run.state is RunState.DEVICE_DOWN
     assert f"has no folder {night.root}" in run.reason
