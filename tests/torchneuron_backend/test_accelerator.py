@@ -137,6 +137,8 @@ def test_running_out_is_counted() -> None:
     ):
         torch.empty(1 << 40, dtype=torch.uint8, device="neuron:0")
     assert accelerator.memory_stats(0)["num_ooms"] == before + 1
+    accelerator.reset_accumulated_memory_stats(0)
+    assert accelerator.memory_stats(0)["num_ooms"] == accelerator.memory_stats(0)["num_alloc_retries"] == 0
 
 
 def test_streams_are_current_per_device() -> None:

@@ -153,6 +153,14 @@ class Pool {
     }
   }
 
+  // The sums of all statistics, and the counts of what went wrong, as CUDA's allocator has it.
+  void reset_accumulated() {
+    for_each_stat([](auto& stat) { stat.reset_accumulated(); });
+    std::lock_guard<std::mutex> lock(mutex_);
+    stats_.num_alloc_retries = 0;
+    stats_.num_ooms = 0;
+  }
+
   size_t limit() {
     std::lock_guard<std::mutex> lock(mutex_);
     return limit_locked();
@@ -341,7 +349,7 @@ class Allocator final : public c10::DeviceAllocator {
 
   void resetAccumulatedStats(c10::DeviceIndex device) override {
     queue::finish(checked_index(device));
-    pool(checked_index(device)).for_each_stat([](auto& stat) { stat.reset_accumulated(); });
+    pool(checked_index(device)).reset_accumulated();
   }
 
   void resetPeakStats(c10::DeviceIndex device) override {
