@@ -157,6 +157,7 @@ class Surroundings {
         autograd_(c10::AutogradState::get_tls_state()),
         threads_(at::get_num_threads()) {
     const c10::DispatchKeySet modes{DispatchKey::Python, DispatchKey::PythonTLSSnapshot,
+                                    DispatchKey::PythonDispatcher,
                                     DispatchKey::FuncTorchDynamicLayerFrontMode,
                                     DispatchKey::FuncTorchDynamicLayerBackMode};
     keys_.included_ = keys_.included_ - modes;

@@ -3,6 +3,7 @@
 import threading
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -38,6 +39,15 @@ def test_the_profiler_shows_when_the_device_worked() -> None:
     assert kernel.name == "aten::mm"
     (ran,) = [k for k in kernels if k.name == "aten::mm"]
     assert ran.time_range.start >= call.time_range.end  # the gate was closed when the call returned
+
+
+def test_a_caller_that_traces_through_the_python_dispatcher_is_not_followed_into_the_queue() -> None:
+    x = ones()
+    learn(lambda: x * 2)
+    with enable_python_dispatcher():
+        doubled = x * 2
+    torch.neuron.synchronize()
+    assert doubled.cpu().tolist() == (x.cpu() * 2).tolist()
 
 
 def test_time_spent_waiting_for_the_queue_is_not_the_kernels() -> None:
