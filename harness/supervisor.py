@@ -243,14 +243,18 @@ class Supervisor:
         )
 
     def _abandon(self) -> None:
-        """End every batch without charging its case for it."""
-        for _, batch in self._running:
-            batch.stop()
-            if batch.end is not None:
-                with contextlib.suppress(LogWriteError):
-                    self._record_end(batch.job, batch.end)
-        self._running.clear()
-        self._engine.close()
+        """End every batch without charging its case for it; one that cannot be ended spares no other."""
+        with contextlib.ExitStack() as ending:
+            ending.callback(self._engine.close)
+            ending.callback(self._running.clear)
+            for _, batch in reversed(self._running):
+                ending.callback(self._stop, batch)
+
+    def _stop(self, batch: Batch) -> None:
+        batch.stop()
+        if batch.end is not None:
+            with contextlib.suppress(LogWriteError):
+                self._record_end(batch.job, batch.end)
 
     def _write(self, event: Event) -> None:
         self._log.write(event)

@@ -10,7 +10,7 @@ import torch
 
 from harness.devices.cpu import CpuDevice
 from harness.job import ModelSettings
-from harness.model_stages import Finding, ModelRun, ReferenceFailedError, _attempt, _outcome_of
+from harness.model_stages import Finding, ModelRun, ReferenceFailedError, _attempt, _identical, _outcome_of
 from model_zoo.fetch import FetchError, FetchReason
 from model_zoo.inputs import ModelInputs
 from model_zoo.load import LoadError, LoadReason
@@ -89,3 +89,18 @@ def test_a_skipped_model_has_its_category_and_a_failed_one_has_none(error: Excep
     result = _attempt(stage, lambda _: Outcome.FAILED_EXCEPTION)
     assert result.facts.get("category", "") == category
     assert (result.outcome is Outcome.SKIPPED_UPSTREAM) == bool(category)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ([float("nan"), 1.0], [float("nan"), 1.0], True),
+        ([float("nan"), 1.0], [0.0, 1.0], False),
+        ([float("inf")], [torch.finfo(torch.float32).max], False),
+        ([True, False], [True, False], True),
+        ([1, 2], [1.0, 2.0], False),
+        ([1.0], [1.0, 1.0], False),
+    ],
+)
+def test_two_runs_agree_in_numbers_and_in_where_there_are_none(one: Any, two: Any, same: bool) -> None:
+    assert _identical(torch.tensor(one), torch.tensor(two)) == same

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -151,3 +153,16 @@ def test_what_is_declared_a_skip_is_never_run_and_says_why(supervise: Runner) ->
     assert (end.message, end.facts) == ("an hour for nothing", {"category": "slow"})
     state, events = supervise("pass1", "unwanted")
     assert len([e for e in events if isinstance(e, Ended)]) == 2, "a resumed run does not skip it again"
+
+
+def test_a_batch_that_cannot_be_stopped_keeps_no_other_from_it() -> None:
+    supervisor: Any = object.__new__(Supervisor)
+    batches = [Mock(end=None) for _ in range(3)]
+    batches[0].stop.side_effect = OSError("no such process")
+    supervisor._running = [(None, batch) for batch in batches]
+    supervisor._engine = engine = Mock()
+    with pytest.raises(OSError, match="no such process"):
+        supervisor._abandon()
+    assert [batch.stop.call_count for batch in batches] == [1, 1, 1]
+    assert engine.close.call_count == 1
+    assert supervisor._running == []
