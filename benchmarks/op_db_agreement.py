@@ -17,7 +17,7 @@ from collections import Counter
 
 from harness import processes
 from suites.opinfo.agreement import Agreement, Verdict, agree
-from suites.opinfo.catalog import operators
+from suites.opinfo.entries import operators
 
 SECONDS = 180
 """Most an operator may take."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from itertools import repeat
 from pathlib import Path
 
 from harness import processes
@@ -81,7 +82,7 @@ def plan_run(
         raise UsageError(str(error)) from error
     if profile.selects_all:
         dead = dead_entries(declaration, plan.cases)
-        _say_findings([finding for finding in dead if not _other_dtype(finding.entry, profile)], say)
+        _say_findings([finding for finding in dead if not _left_out(finding.entry, profile)], say)
     return plan
 
 
@@ -119,10 +120,19 @@ def dead_entries(declaration: Declaration, cases: Iterable[Case]) -> list[Findin
     return [dead for dead in found if suite_of(dead.entry) in ("", *suites)]
 
 
-def _other_dtype(entry: Entry, profile: Profile) -> bool:
-    """Whether an entry is about a dtype of an operator that the profile leaves out."""
-    dtype = dtype_in(entry.pattern) if suite_of(entry) == OPINFO else ""
-    return dtype != "" and dtype not in profile.opinfo_dtypes
+def _left_out(entry: Entry, profile: Profile) -> bool:
+    """Whether an entry is about a dtype, a check or a list of suite ``opinfo`` that the profile leaves out."""
+    if suite_of(entry) != OPINFO:
+        return False
+    dtype = dtype_in(entry.pattern)
+    if dtype and dtype not in profile.opinfo_dtypes:
+        return True
+    parts = entry.pattern.split("::")
+    named = {1: profile.opinfo_databases, len(parts) - 1: profile.opinfo_checks}
+    return any(
+        chosen != ("all",) and not any(map(fnmatchcase, chosen, repeat(parts[place].partition("[")[0])))
+        for place, chosen in named.items()
+    )
 
 
 def suite_of(entry: Entry) -> str:
@@ -189,7 +199,12 @@ def _opinfo(profile: Profile) -> list[Case]:
     if OPINFO not in profile.suites:
         return []
     cases = processes.call(
-        _list_opinfo, profile.opinfo_selection, profile.opinfo_dtypes, timeout=_LISTING_SECONDS
+        _list_opinfo,
+        profile.opinfo_selection,
+        profile.opinfo_dtypes,
+        profile.opinfo_checks,
+        profile.opinfo_databases,
+        timeout=_LISTING_SECONDS,
     )
     return [case for case in cases if fnmatchcase(case.id, profile.test_filter)]
 
@@ -224,12 +239,14 @@ def _suite_environment(device: str) -> dict[str, str]:
     return dict(devices.get(device).environment())
 
 
-def _list_opinfo(selection: str, dtypes: tuple[str, ...]) -> list[Case]:
+def _list_opinfo(
+    selection: str, dtypes: tuple[str, ...], checks: tuple[str, ...], databases: tuple[str, ...]
+) -> list[Case]:
     """Runs in a child, because OpInfo is a part of torch."""
     from suites.opinfo import SelectionError, load_selection
     from suites.opinfo.catalog import cases
 
     try:
-        return cases(load_selection(selection), dtypes)
+        return cases(load_selection(selection), dtypes, checks, databases)
     except SelectionError as error:
         raise UsageError(str(error)) from error

@@ -51,6 +51,8 @@ class Profile:
     suites: tuple[str, ...]
     opinfo_selection: str
     opinfo_dtypes: tuple[str, ...]
+    opinfo_checks: tuple[str, ...]
+    opinfo_databases: tuple[str, ...]
     pytest_paths: tuple[str, ...]
     pytest_root: str
     upstream_families: tuple[str, ...]

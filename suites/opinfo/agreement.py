@@ -17,14 +17,12 @@ import torch
 from results.vocabulary import Outcome
 from suites.compare import compare
 from suites.device import Tolerance
-from suites.opinfo.catalog import dtype_of, operators
-from suites.opinfo.run import stable_seed
-from suites.opinfo.samples import Call, call_of, chosen_samples, place, seed_everything, tensors_in
-from suites.opinfo.traits import load_traits
+from suites.opinfo.entries import OP_DB, dtype_of, entries
+from suites.opinfo.samples import Call, chosen_samples, place, seed_everything, tensors_in
+from suites.opinfo.subject import stable_seed
+from suites.opinfo.traits import UNINITIALISED, load_traits
 from suites.result import qualified_name
 from suites.values import EXACT
-
-UNINITIALISED = "uninitialised memory"
 
 
 class Verdict(StrEnum):
@@ -67,29 +65,29 @@ def agree(op: str, dtype: str, device: str) -> tuple[Agreement, Agreement]:
 def _forward(op: str, dtype: str, device: str) -> Agreement:
     if load_traits().uncompared.get(op) == UNINITIALISED:
         return Agreement(Verdict.NOT_RUN, UNINITIALISED)
-    info, seed = operators()[op], stable_seed(op)
-    if dtype_of(dtype) not in info.supported_dtypes("cpu"):
+    entry, seed = entries(OP_DB)[op], stable_seed(op)
+    if dtype_of(dtype) not in entry.dtypes:
         return Agreement(Verdict.NOT_RUN, f"op_db lists no {dtype}")
 
-    def run(sample: Any, where: str) -> Any:
-        call = place(call_of(sample), where, op, load_traits())
+    def run(sample: Call, where: str) -> Any:
+        call = place(sample, where, op, load_traits())
         seed_everything(seed, where)
-        result = info.op(*call.args, **call.kwargs)
+        result = entry.run(call)
         # What it wrote into its arguments is a result too; some it wants on the host, even here.
         return [result, [tensor.to(where) for tensor in call.tensors()]]
 
-    return _all_samples(lambda: chosen_samples(info, dtype_of(dtype), seed), run, op, device)
+    return _all_samples(lambda: chosen_samples(entry, dtype_of(dtype), seed), run, op, device)
 
 
 def _backward(op: str, dtype: str, device: str) -> Agreement:
-    info, seed = operators()[op], stable_seed(op)
-    if not info.supports_autograd or dtype_of(dtype) not in info.supported_backward_dtypes("cpu"):
+    entry, seed = entries(OP_DB)[op], stable_seed(op)
+    if dtype_of(dtype) not in entry.gradient_dtypes:
         return Agreement(Verdict.NOT_RUN, f"op_db lists no gradient in {dtype}")
 
-    def run(sample: Any, where: str) -> Any:
-        call = _with_gradients(sample, place(call_of(sample), where, op, load_traits()))
+    def run(sample: Call, where: str) -> Any:
+        call = place(sample, where, op, load_traits())
         seed_everything(seed, where)
-        result = sample.output_process_fn_grad(info.op(*call.args, **call.kwargs))
+        result = call.differentiated(entry.run(call))
         outputs = [leaf for leaf in tensors_in(result) if leaf.requires_grad]
         inputs = [tensor for tensor in call.tensors() if tensor.requires_grad]
         if not outputs or not inputs:
@@ -99,19 +97,12 @@ def _backward(op: str, dtype: str, device: str) -> Agreement:
         return list(torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True))
 
     return _all_samples(
-        lambda: chosen_samples(info, dtype_of(dtype), seed, requires_grad=True), run, op, device
+        lambda: chosen_samples(entry, dtype_of(dtype), seed, requires_grad=True), run, op, device
     )
 
 
 class _NothingToDifferentiate(Exception):
     """No output depends on an input that requires a gradient."""
-
-
-def _with_gradients(sample: Any, placed: Call) -> Call:
-    for original, there in zip(call_of(sample).tensors(), placed.tensors(), strict=True):
-        if original.requires_grad:
-            there.requires_grad_()
-    return placed
 
 
 def _all_samples(

@@ -5,17 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from results.events import OpCall
 from results.vocabulary import Outcome
-from suites.compare import compare
+from suites.compare import Comparison, compare
 from suites.device import TestedDevice, Tolerance
 from suites.opinfo.samples import Call
 from suites.opinfo.traits import load_traits
 from suites.result import CaseResult, qualified_name, shortened_traceback
+
+if TYPE_CHECKING:
+    from suites.opinfo.checks import Check
+    from suites.opinfo.subject import Subject
 
 MESSAGE_CHARACTERS = 2000
 
@@ -30,21 +35,30 @@ SEVERITY = (
 """Which sample decides a case: a wrong answer given in silence is worse than any error."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """What the CPU gave: the result, and the argument tensors it wrote into by their place."""
+
+    value: Any
+    written: dict[int, torch.Tensor]
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Sample:
     """One call with what became of it.
 
     Attributes:
         call: the arguments as generated, never run themselves.
-        expected, written: the reference's result, and the argument tensors it wrote into by their place.
+        expected: of the CPU in the same dtype.
+        wide: of the CPU in float64, where there is such.
         arguments, actual, error: what the device was given, and what it returned or raised.
         outcome, message, metrics: the judgement.
         uncompared: why its values were not compared, ``""`` if they were.
     """
 
     call: Call
-    expected: Any = None
-    written: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    expected: Reference
+    wide: Reference | None = None
     arguments: Call | None = None
     actual: Any = None
     error: Exception | None = None
@@ -63,24 +77,46 @@ class Sample:
             self.error = error
             return None
 
+    def conclude(self, compare_results: Callable[[], None], device: TestedDevice) -> None:
+        """Compare, which fills in the outcome, or classify what was raised, by comparing too."""
+        self.attempt(compare_results)
+        if self.error is not None:
+            self.outcome = device.classify(self.error)
+            self.message = str(self.error)[:MESSAGE_CHARACTERS] or qualified_name(self.error)
 
-def judge(sample: Sample, device: TestedDevice, op: str, dtype: str) -> None:
+
+def judge(sample: Sample, device: TestedDevice, op: str, dtype: str, *, empty_proves: bool = False) -> None:
     """Compare a sample's results, or classify what was raised, the comparison included."""
     sample.uncompared = load_traits().why_uncompared(op, sample.call.kwargs)
-    sample.attempt(lambda: _compare(sample, device, op, dtype))
-    if sample.error is not None:
-        sample.outcome = device.classify(sample.error)
-        sample.message = str(sample.error)[:MESSAGE_CHARACTERS] or qualified_name(sample.error)
+    sample.conclude(lambda: _compare(sample, device, op, dtype), device)
+    # An empty result was compared by its shape and dtype, which is all it has.
+    nothing = sample.outcome is Outcome.VACUOUS and not sample.metrics.get("compared")
+    if empty_proves and nothing and sample.error is None:
+        sample.outcome, sample.message = Outcome.PASSED, ""
 
 
 def _compare(sample: Sample, device: TestedDevice, op: str, dtype: str) -> None:
+    """Right is what agrees with the CPU in the same dtype, or with the CPU in float64.
+
+    One alone would not do: in two bytes the CPU itself may be far from the truth, and float64 takes the other
+    branch where rounding decides (``floor``, ``argmax``, ``bucketize``).
+    """
+    against = _against(sample, sample.expected, device, op, dtype)
+    if against.outcome is Outcome.FAILED_NUMERIC and sample.wide is not None:
+        truth = _against(sample, _narrowed(sample.wide, sample.expected), device, op, dtype)
+        if truth.outcome is Outcome.PASSED:
+            against = truth
+    sample.outcome, sample.message, sample.metrics = against.outcome, against.message, dict(against.metrics)
+
+
+def _against(sample: Sample, reference: Reference, device: TestedDevice, op: str, dtype: str) -> Comparison:
     def tolerance(name: str) -> Tolerance:
         return load_traits().tolerance(op, name, device.tolerance(name))
 
     assert sample.arguments is not None
     arguments = sample.arguments.tensors()
-    pairs = [("output", sample.actual, sample.expected)]
-    for index, expected in sample.written.items():
+    pairs = [("output", sample.actual, reference.value)]
+    for index, expected in reference.written.items():
         pairs.append((f"tensor argument {index}, written into,", arguments[index], expected))
     comparisons = [
         compare(
@@ -95,8 +131,23 @@ def _compare(sample: Sample, device: TestedDevice, op: str, dtype: str) -> None:
         for name, actual, expected in pairs
     ]
     worst = min(comparisons, key=lambda comparison: SEVERITY.index(comparison.outcome))
-    sample.outcome, sample.message = worst.outcome, worst.message
-    sample.metrics = _add([dict(comparison.metrics) for comparison in comparisons])
+    return Comparison(worst.outcome, worst.message, _add([dict(found.metrics) for found in comparisons]))
+
+
+def _narrowed(wide: Reference, like: Reference) -> Reference:
+    """The reference in float64, rounded once to the dtypes of the other; as it is if it is another tree."""
+    leaves, tree = tree_flatten((wide.value, wide.written))
+    others, other_tree = tree_flatten((like.value, like.written))
+    if tree != other_tree:
+        return wide
+    value, written = tree_unflatten(list(map(_rounded, leaves, others)), tree)
+    return Reference(value, written)
+
+
+def _rounded(wide: Any, like: Any) -> Any:
+    if isinstance(wide, torch.Tensor) and isinstance(like, torch.Tensor):
+        return wide.to(like.dtype)
+    return wide
 
 
 def _add(parts: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -120,7 +171,7 @@ def nothing_to_run(why: str, left_out: int = 0) -> CaseResult:
 
 
 def fold(
-    samples: Sequence[Sample], op: str, dtype: str, left_out: int, calls: tuple[OpCall, ...]
+    samples: Sequence[Sample], check: Check, subject: Subject, left_out: int, calls: tuple[OpCall, ...]
 ) -> CaseResult:
     """One result out of the samples': the worst decides, facts and metrics tell of all."""
     worst = min(samples, key=lambda sample: SEVERITY.index(sample.outcome))
@@ -129,7 +180,8 @@ def fold(
     if message and len(samples) > 1:
         first = samples.index(worst)
         message = f"{counts[outcome]} of {len(samples)} samples, first #{first}: {message}"
-    if outcome is Outcome.PASSED and not sum(call.device_calls + call.fallback_calls for call in calls):
+    recorded = sum(call.device_calls + call.fallback_calls for call in calls)
+    if outcome is Outcome.PASSED and check.calls_prove and not recorded:
         outcome, message = Outcome.VACUOUS, "no op call was recorded on the device"
     counted = {"samples": float(len(samples)), "samples_left_out": float(left_out)}
     return CaseResult(
@@ -139,13 +191,13 @@ def fold(
         message=message,
         traceback=shortened_traceback(worst.error) if worst.error else "",
         metrics=_add([sample.metrics for sample in samples]) | counted,
-        facts=_facts(samples, op, dtype, left_out, counts),
+        facts=_facts(samples, subject, left_out, counts),
         calls=calls,
     )
 
 
 def _facts(
-    samples: Sequence[Sample], op: str, dtype: str, left_out: int, counts: Counter[Outcome]
+    samples: Sequence[Sample], subject: Subject, left_out: int, counts: Counter[Outcome]
 ) -> dict[str, str]:
     facts = {
         "outcomes": ", ".join(f"{outcome}: {counts[outcome]}" for outcome in SEVERITY if counts[outcome])
@@ -153,8 +205,8 @@ def _facts(
     uncompared = [sample.uncompared for sample in samples if sample.uncompared]
     if uncompared:
         facts["values"] = f"not compared in {len(uncompared)} of {len(samples)} samples: {uncompared[0]}"
-    widened = load_traits().widened.get(op)
-    if widened and dtype in widened.bounds:
+    widened = load_traits().widened.get(subject.entry.name)
+    if widened and subject.dtype in widened.bounds:
         facts["tolerance"] = f"wider than the device's: {widened.reason}"
     if left_out:
         facts["left_out"] = f"{left_out} samples that the CPU raises on"

@@ -12,6 +12,8 @@ from pathlib import Path
 ALL = "all"
 FIRST = "first"
 DEFAULT_DTYPES = ("float32", "int64", "bfloat16")
+DEFAULT_CHECKS = ("forward",)
+DEFAULT_DATABASES = ("op_db",)
 
 
 class SelectionError(ValueError):
@@ -77,7 +79,7 @@ def _read(name: str) -> str:
         raise SelectionError(message) from error
 
 
-def check_names(names: Sequence[str], known: Collection[str], where: str) -> None:
+def check_names(names: Sequence[str], known: Collection[str], where: str, what: str = "operator") -> None:
     """Refuse names that are not known, each with the nearest one that is.
 
     Raises:
@@ -90,4 +92,5 @@ def check_names(names: Sequence[str], known: Collection[str], where: str) -> Non
     for name in unknown:
         near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
         hints.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
-    raise SelectionError(f"{where}: the installed torch has no operator {', '.join(hints)}")
+    owner = "the suite" if what == "check" else "the installed torch"
+    raise SelectionError(f"{where}: {owner} has no {what} {', '.join(hints)}")

@@ -11,6 +11,9 @@ from typing import Any
 
 from suites.device import Tolerance
 
+UNINITIALISED = "uninitialised memory"
+"""The reason in ``traits.toml`` why nothing can be said of the values of ``empty`` and its like."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Widened:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import subprocess
 import sys
 import tomllib
@@ -11,8 +11,11 @@ from importlib import resources
 import pytest
 
 from results.plan import make_plan
-from suites.opinfo import ALL, DEFAULT_DTYPES, FIRST, ListingError, SelectionError, list_cases, load_selection
-from suites.opinfo.catalog import cases, operators
+from suites.opinfo import ALL, DEFAULT_DTYPES, FIRST, SelectionError, load_selection
+from suites.opinfo.__main__ import main
+from suites.opinfo.catalog import cases
+from suites.opinfo.checks import CHECKS
+from suites.opinfo.entries import DATABASES, operators
 from suites.opinfo.selection import check_names
 from suites.opinfo.traits import load_traits
 from tests.suites.conftest import ROOT
@@ -87,26 +90,46 @@ def test_every_operator_that_traits_mention_exists():
     check_names(load_traits().names(), operators(), "traits.toml")
 
 
-def test_listing_from_outside_gives_the_same_cases_and_imports_no_torch(tmp_path):
+def test_an_unknown_check_or_list_is_refused():
+    with pytest.raises(
+        SelectionError, match=r"the suite has no check 'forwards' \(did you mean 'forward'\?\)"
+    ):
+        cases(checks=["forwards"])
+    with pytest.raises(SelectionError, match=r"no list 'opdb' \(did you mean 'op_db'\?\)"):
+        cases(databases=["opdb"])
+
+
+def test_all_checks_of_an_operator_stand_side_by_side_in_a_plan(tmp_path):
+    path = selection_file(tmp_path, '[ops]\nmine = ["div.floor_rounding", "div.no_rounding_mode", "add"]')
+    found = cases(load_selection(path), ("float32", "bfloat16"), [ALL], ["op_db"])
+    plan = make_plan(run="r", device="neuron", profile="p", cases=found)
+    assert len(found) == 3 * 2 * len(CHECKS)
+    changes = sum(one.spec["op"] != two.spec["op"] for one, two in itertools.pairwise(plan.cases))
+    assert changes == 2
+
+
+def test_the_command_prints_the_cases_and_what_the_checks_are(tmp_path, capsys):
     path = selection_file(tmp_path, '[ops]\nmine = ["add", "nn.functional.relu"]')
-    script = (
-        "import sys, json; from suites.opinfo import list_cases;"
-        f"found = list_cases({path!r}, ('float32', 'int64'));"
-        "print(json.dumps([sorted({'torch', 'numpy'} & set(sys.modules)), [c.id for c in found]]))"
-    )
+    assert main(["list", "--selection", path, "--dtypes", "float32,int64"]) == 0
+    ids = capsys.readouterr().out.split()
+    assert ids == [case.id for case in cases(load_selection(path), ("float32", "int64"))]
+    assert main(["list", "--selection", "nowhere"]) == 2
+    assert "neither 'first', 'all' nor a file" in capsys.readouterr().err
+    assert main(["checks"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(CHECKS)
+
+
+def test_every_list_has_entries_and_makes_cases():
+    found = cases(load_selection(FIRST), ("float32",), ["forward"], [ALL])
+    assert {case.spec["database"] for case in found} == set(DATABASES)
+
+
+def test_importing_the_package_imports_no_torch():
+    script = "import sys; import suites.opinfo; print(sorted({'torch', 'numpy'} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
     )
-    imported, ids = json.loads(done.stdout)
-    assert imported == []
-    assert ids == [case.id for case in cases(load_selection(path), ("float32", "int64"))]
-
-
-def test_listing_passes_on_what_is_wrong(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    path = selection_file(tmp_path, "[ops]\n")
-    with pytest.raises(ListingError, match="expected a table"):
-        list_cases(path)
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_default_selection_is_the_first_slice():

@@ -9,14 +9,15 @@ import pytest
 import torch
 
 from results.vocabulary import Outcome
-from suites.opinfo import Selection, load_selection, run_case
-from suites.opinfo import run as run_module
-from suites.opinfo.catalog import cases, operators
+from suites.opinfo import Selection, load_selection, run_case, trial
+from suites.opinfo.catalog import cases
+from suites.opinfo.entries import OP_DB, OpEntry, entries, operators
+from suites.opinfo.subject import subject_of
 from tests.suites.fakes import FakeDevice
 
 
-def case_of(op, dtype="float32"):
-    (case,) = cases(Selection("test", (op,)), (dtype,))
+def case_of(op, dtype="float32", check="forward"):
+    (case,) = cases(Selection("test", (op,)), (dtype,), (check,))
     return case
 
 
@@ -31,7 +32,7 @@ def on_device(monkeypatch):
     def change(op, wrong):
         info, right = operators()[op], operators()[op].op
         monkeypatch.setattr(info, "op", right)
-        reference = run_module._on_reference
+        reference = trial._on_reference
 
         def and_then(*arguments):
             info.op = right
@@ -39,7 +40,7 @@ def on_device(monkeypatch):
             info.op = lambda *args, **kwargs: wrong(right, *args, **kwargs)
             return found
 
-        monkeypatch.setattr(run_module, "_on_reference", and_then)
+        monkeypatch.setattr(trial, "_on_reference", and_then)
         return case_of(op)
 
     return change
@@ -201,8 +202,9 @@ def test_samples_the_cpu_raises_on_are_left_out_and_counted(monkeypatch):
 
 
 def test_a_generator_of_samples_that_fails_is_not_the_device_s_fault(monkeypatch):
-    case = case_of("abs")
-    monkeypatch.setitem(operators(), "abs", types.SimpleNamespace(op=torch.abs, sample_inputs_func=raising))
+    case, broken = case_of("abs"), types.SimpleNamespace(op=torch.abs, sample_inputs_func=raising)
+    monkeypatch.setitem(entries(OP_DB), "abs", OpEntry(OP_DB, "abs", broken))
+    subject_of.cache_clear()
     result = run_case(case, FakeDevice())
     assert result.outcome is Outcome.VACUOUS
     assert "the reference is broken" in result.message

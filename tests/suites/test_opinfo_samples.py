@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suites.opinfo.catalog import operators
-from suites.opinfo.samples import SAMPLES, Call, generate, place
+from suites.opinfo.entries import OP_DB, entries
+from suites.opinfo.samples import SAMPLES, Call, chosen_samples, map_tensors, place, spread
 from suites.opinfo.traits import load_traits
 
 TRAITS = load_traits()
@@ -17,15 +17,15 @@ def placed(*args, op="add", to="cpu", **kwargs):
 
 
 def test_samples_are_few_and_spread():
-    info = operators()["nn.functional.max_pool2d"]
-    chosen = generate(info, torch.float32, 0)
+    chosen = chosen_samples(entries(OP_DB)["nn.functional.max_pool2d"], torch.float32, 0)
     assert len(chosen) == SAMPLES
     # op_db varies kernel, stride, padding and dilation slowly: its first twenty differ in little.
     assert len({str(call.args[1:]) + str(call.kwargs) for call in chosen}) > SAMPLES / 2
 
 
 def test_samples_are_the_same_for_the_same_seed_only():
-    one, two, other = (generate(operators()["mul"], torch.float32, seed) for seed in (1, 1, 2))
+    mul = entries(OP_DB)["mul"]
+    one, two, other = (chosen_samples(mul, torch.float32, seed) for seed in (1, 1, 2))
     same = [torch.equal(a.args[0], b.args[0]) for a, b in zip(one, two, strict=True)]
     changed = [torch.equal(a.args[0], b.args[0]) for a, b in zip(one, other, strict=True)]
     assert all(same)
@@ -96,3 +96,34 @@ def test_an_argument_that_belongs_on_the_cpu_stays_there():
 
 def test_a_size_stays_a_size():
     assert type(placed(torch.Size([2])).args[0]) is torch.Size
+
+
+@pytest.mark.parametrize(("most", "kept"), [(1, [0]), (2, [0, 9]), (4, [0, 3, 6, 9]), (10, list(range(10)))])
+def test_fewer_samples_are_spread_evenly(most, kept):
+    assert spread(list(range(10)), most) == kept
+
+
+def test_a_copy_requires_a_gradient_where_the_original_does():
+    leaf = torch.ones(2, requires_grad=True)
+    call = placed(leaf, leaf * 2, torch.ones(2))
+    assert [tensor.requires_grad for tensor in call.tensors()] == [True, True, False]
+    assert all(tensor.is_leaf for tensor in call.tensors())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wide"),
+    [(torch.bfloat16, torch.float64), (torch.complex64, torch.complex128), (torch.int64, torch.int64)],
+)
+def test_a_widened_copy_has_the_same_values_and_lies_in_memory_as_the_original_does(dtype, wide):
+    base = torch.arange(24).to(dtype)
+    call = place(Call((base[2:14].view(3, 4).t(), base), {}), "cpu", "add", TRAITS, widen=True)
+    view, whole = call.args
+    assert (view.dtype, view.stride(), view.storage_offset()) == (wide, (1, 4), 2)
+    assert torch.equal(view, base[2:14].view(3, 4).t().to(wide))
+    whole.zero_()
+    assert not view.any()
+
+
+def test_every_tensor_of_a_call_is_mapped():
+    call = Call((torch.ones(1), [torch.ones(1), 2]), {"a": {"b": (torch.ones(1),)}})
+    assert [tensor.item() for tensor in map_tensors(lambda tensor: tensor + 1, call).tensors()] == [2, 2, 2]

@@ -12,8 +12,8 @@ from results.vocabulary import Outcome
 from suites.compare import compare
 from suites.device import Tolerance
 from suites.opinfo import load_selection
-from suites.opinfo.catalog import operators
-from suites.opinfo.samples import generate, place, seed_everything
+from suites.opinfo.entries import OP_DB, entries, operators
+from suites.opinfo.samples import chosen_samples, place, seed_everything
 from suites.opinfo.traits import load_traits
 
 TRAITS = load_traits()
@@ -30,7 +30,7 @@ def differs(op):
     """Whether the operator gives something else for another seed, and whether it could be run."""
     info, ran = operators()[op], False
     dtype = torch.float32 if torch.float32 in info.supported_dtypes("cpu") else torch.int64
-    for call in generate(info, dtype, 0):
+    for call in chosen_samples(entries(OP_DB)[op], dtype, 0):
         if TRAITS.why_uncompared(op, call.kwargs).startswith("random with"):
             continue
         results = []
@@ -71,7 +71,7 @@ def test_the_first_slice_draws_no_random_numbers_elsewhere():
         info = operators()[op]
         if torch.float32 not in info.supported_dtypes("cpu") or op in TRAITS.uncompared:
             continue
-        for call in generate(info, torch.float32, 0)[:3]:
+        for call in chosen_samples(entries(OP_DB)[op], torch.float32, 0)[:3]:
             arguments = place(call, "cpu", op, TRAITS)
             before = torch.get_rng_state()
             with warnings.catch_warnings():

@@ -1,0 +1,137 @@
+"""Runs one case: a check's calls on the CPU, then on the device."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from results.events import OpCall
+from results.plan import Case
+from results.vocabulary import Category, Outcome
+from suites.device import TestedDevice
+from suites.opinfo.checks import CHECKS, Check
+from suites.opinfo.judge import Reference, Sample, fold, nothing_to_run
+from suites.opinfo.samples import Call, place, seed_everything
+from suites.opinfo.subject import Subject, subject_of
+from suites.opinfo.traits import load_traits
+from suites.result import CaseResult, qualified_name
+
+
+def run_case(case: Case, device: TestedDevice) -> CaseResult:
+    """Run a case's calls on the device and compare each with the CPU.
+
+    The worst call decides the result. A case is ``vacuous`` if no op call was recorded on the
+    device, if the CPU itself runs none of the samples, or if there was nothing to compare.
+    Compared are the outputs and whatever arguments the operator wrote into.
+    """
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = _run(case, device)
+    return dataclasses.replace(result, seconds=time.perf_counter() - started)
+
+
+def _run(case: Case, device: TestedDevice) -> CaseResult:
+    spec = case.spec
+    if reason := spec.get("unsupported"):
+        return CaseResult(outcome=Outcome.UNSUPPORTED, seconds=0.0, message=reason)
+    if reason := spec.get("skipped"):
+        return _skipped(reason, Category.OPINFO_ENTRY)
+    subject, check = subject_of(spec["database"], spec["op"], spec["dtype"]), CHECKS[spec["check"]]
+    try:
+        calls = check.calls(subject)
+    except Exception as error:  # noqa: BLE001 - generators run any code; that is not the device's fault
+        return nothing_to_run(
+            f"{subject.entry.database} could not generate samples: {qualified_name(error)}: {error}"
+        )
+    samples = _on_reference(check, subject, calls)
+    left_out = len(calls) - len(samples)
+    if not samples and check.derived:
+        return _skipped("no sample of the operator can be made into such a call", Category.NEEDS_SAMPLES)
+    if not samples:
+        none = f"{subject.entry.database} has no samples for it"
+        return nothing_to_run(f"the CPU raised on all of {left_out} samples" if left_out else none, left_out)
+    recorded = _on_device(check, subject, samples, device)
+    for sample in samples:
+        check.judge(sample, subject, device)
+    return fold(samples, check, subject, left_out, recorded)
+
+
+def _skipped(reason: str, category: Category) -> CaseResult:
+    facts = {"reason": reason, "category": category.value}
+    return CaseResult(outcome=Outcome.SKIPPED_UPSTREAM, seconds=0.0, message=reason, facts=facts)
+
+
+def _on_reference(check: Check, subject: Subject, calls: Sequence[Call]) -> list[Sample]:
+    """Run the calls on the CPU; those it raises on are left out."""
+    samples = []
+    for call in calls:
+        try:
+            expected = _reference(check, subject, call, widen=False)
+        except Exception:  # noqa: BLE001 - what the reference cannot run proves nothing of a device
+            continue
+        samples.append(Sample(call, expected, _wide(check, subject, call)))
+    return samples
+
+
+def _wide(check: Check, subject: Subject, call: Call) -> Reference | None:
+    """The reference in float64, ``None`` where there is none that is another."""
+    if not check.wide or subject.dtype in ("float64", "complex128"):
+        return None
+    if not any(tensor.is_floating_point() or tensor.is_complex() for tensor in call.tensors()):
+        return None
+    try:
+        return _reference(check, subject, call, widen=True)
+    except Exception:  # noqa: BLE001 - some operators take no float64, or mix it with a dtype argument
+        return None
+
+
+def _reference(check: Check, subject: Subject, call: Call, *, widen: bool) -> Reference:
+    arguments = place(call, "cpu", subject.entry.name, load_traits(), widen=widen)
+    seed_everything(subject.seed)
+    value = check.invoke(subject, arguments, None)
+    return Reference(value, _written(call, arguments))
+
+
+def _written(original: Call, used: Call) -> dict[int, torch.Tensor]:
+    """The tensors that the call changed, by their place among the arguments' tensors.
+
+    By their values: version counters miss the running statistics that batch_norm updates.
+    """
+    pairs = zip(original.tensors(), used.tensors(), strict=True)
+    return {
+        place: after
+        for place, (before, after) in enumerate(pairs)
+        if after.layout == torch.strided and not torch.equal(before.detach().to(after.dtype), after.detach())
+    }
+
+
+def _on_device(
+    check: Check, subject: Subject, samples: Sequence[Sample], device: TestedDevice
+) -> tuple[OpCall, ...]:
+    """Run the samples on the device; only the check itself is recorded, not the copying."""
+    for sample in samples:
+        sample.arguments = sample.attempt(lambda: _move(sample.call, subject, device))  # noqa: B023 - done at once
+    with device.record(pair=True) as recorder:
+        for sample in samples:
+            seed_everything(subject.seed, device.name)
+            sample.actual = sample.attempt(lambda: _invoke(check, subject, sample, device))  # noqa: B023
+    return recorder.calls()
+
+
+def _move(call: Call, subject: Subject, device: TestedDevice) -> Call:
+    arguments = place(call, device.name, subject.entry.name, load_traits())
+    device.synchronize()
+    return arguments
+
+
+def _invoke(check: Check, subject: Subject, sample: Sample, device: TestedDevice) -> Any:
+    assert sample.arguments is not None
+    actual = check.invoke(subject, sample.arguments, device)
+    device.synchronize()  # an asynchronous device raises here, and so at the sample that caused it
+    return actual
