@@ -121,7 +121,7 @@ def dead_entries(declaration: Declaration, cases: Iterable[Case]) -> list[Findin
 
 
 def _left_out(entry: Entry, profile: Profile) -> bool:
-    """Whether an entry is about a dtype, a check or a list of suite ``opinfo`` that the profile leaves out."""
+    """Whether an entry is about a dtype, check or list of suite ``opinfo`` that the profile leaves out."""
     if suite_of(entry) != OPINFO:
         return False
     dtype = dtype_in(entry.pattern)
