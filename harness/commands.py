@@ -215,7 +215,7 @@ def ingest(options: argparse.Namespace) -> int:
     if not options.folders and not options.rebuild:
         raise UsageError("name a run's folder (one with a plan.json), or give --rebuild")
     try:
-        reports = rebuild(options.store, again=again) if options.rebuild else []
+        reports = rebuild(options.store, wait=_WRITER_SECONDS, again=again) if options.rebuild else []
         for folder in options.folders:
             reports.append(ingest_run(options.store, folder, wait=_WRITER_SECONDS, again=again))
     except (ContradictionError, IngestError) as error:

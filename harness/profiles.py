@@ -12,10 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from harness.errors import UsageError
 from harness.limits import Deadlines, Limits
+from harness.memory import available_memory
 from harness.schedule import Rules
 
 USER_FILE = "harness.toml"
@@ -107,8 +106,8 @@ class Profile:
 
     @property
     def limits(self) -> Limits:
-        """What one worker may take; where no memory limit is set, its share of 90 % of the machine's."""
-        share = int(psutil.virtual_memory().total * 0.9 / self.worker_count)
+        """What one worker may take; where no memory limit is set, its share of 90 % of what there is."""
+        share = int(available_memory() * 0.9 / self.worker_count)
         return Limits(
             deadlines=self.deadlines,
             silence=self.silence,

@@ -26,6 +26,7 @@ class Progress:
     def __init__(self, cases: Sequence[Case], *, stream: TextIO | None = None, quiet: bool = False) -> None:
         self._last_stage = {case.id: case.stages[-1] for case in cases}
         self._ends: dict[str, Outcome] = {}
+        self._counts: Counter[Outcome] = Counter()  # of the ends; asked for far more often than they change
         self._before = 0
         self._began = time.monotonic()
         self._shown = self._began
@@ -51,17 +52,24 @@ class Progress:
     @property
     def outcomes(self) -> Mapping[Outcome, int]:
         """Finished cases by outcome."""
-        return Counter(self._ends.values())
+        return +self._counts
 
     def skip(self, outcomes: Mapping[str, Outcome]) -> None:
         """Take in what an earlier supervisor of the run got done: the outcomes of cases, by id."""
-        self._ends.update(outcomes)
+        for case, outcome in outcomes.items():
+            self._end(case, outcome)
         self._before = len(outcomes)
 
     def count_end(self, event: Ended) -> None:
         """Take in the end of a stage, which may be its case's; of several attempts the last counts."""
         if event.outcome is not Outcome.PASSED or event.stage is self._last_stage[event.case]:
-            self._ends[event.case] = event.outcome
+            self._end(event.case, event.outcome)
+
+    def _end(self, case: str, outcome: Outcome) -> None:
+        if (before := self._ends.get(case)) is not None:
+            self._counts[before] -= 1
+        self._ends[case] = outcome
+        self._counts[outcome] += 1
 
     def show(self, running: Sequence[Batch]) -> None:
         """Show where the run stands."""
@@ -78,7 +86,7 @@ class Progress:
         seconds = time.monotonic() - self._began
         planned, rate = len(self._last_stage), (self.done - self._before) / seconds if seconds else 0.0
         left = f", {_clock((planned - self.done) / rate)} left" if rate else ""
-        bad = self.done - self.outcomes.get(Outcome.PASSED, 0)
+        bad = self.done - self._counts[Outcome.PASSED]
         now = ", ".join(batch.now for batch in running if batch.now)
         return (
             f"{self.done}/{planned} cases, {bad} not passed, {rate:.1f}/s, {_clock(seconds)} gone{left}"

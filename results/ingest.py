@@ -97,15 +97,15 @@ def ingest(
     return report
 
 
-def rebuild(store: Path, *, again: Categorise | None = None) -> list[IngestReport]:
+def rebuild(store: Path, *, wait: float = 0, again: Categorise | None = None) -> list[IngestReport]:
     """Make the database anew from all runs in the store; the old one stays until it is done.
 
-    ``again`` is as for ``ingest``.
+    ``wait`` and ``again`` are as for ``ingest``.
 
     Raises:
         PlanError, PlanMismatchError, IngestError, StoreError: as for ``ingest``.
     """
-    with writing(store, fresh=True) as connection:
+    with writing(store, fresh=True, wait=wait) as connection:
         folders = run_folders(store)
         return [_ingest_run(connection, store, folder, load_plan(folder), again) for folder in folders]
 

@@ -73,6 +73,7 @@ def _serve_a_run(config: pytest.Config) -> None:
     collect, job = config.getoption("--harness-collect"), config.getoption("--harness-job")
     if not collect and not job:
         return
+    from results.events import CANNOT_LOG_EXIT, LogWriteError
     from suites.recording.collecting import Collecting
     from suites.recording.names import Naming
     from suites.recording.supervised import Supervised
@@ -81,7 +82,11 @@ def _serve_a_run(config: pytest.Config) -> None:
     if collect:
         config.pluginmanager.register(Collecting(Path(collect), naming), "harness-collecting")
     if job:
-        config.pluginmanager.register(Supervised(Path(job), naming), "harness-supervised")
+        try:
+            supervised = Supervised(Path(job), naming)
+        except LogWriteError as error:  # a full disk: no fault of the tests, and the supervisor must know
+            pytest.exit(str(error), returncode=CANNOT_LOG_EXIT)
+        config.pluginmanager.register(supervised, "harness-supervised")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
 
-from results.events import Entered, RunEnded, WorkerEnded
+from results.events import CANNOT_LOG_EXIT, Entered, RunEnded, WorkerEnded
 from results.vocabulary import Fate, Outcome, RunState
+from tests.suites.conftest import ROOT
 
 pytest_plugins = ["pytester"]
 
@@ -91,3 +93,18 @@ def test_stopping_at_the_first_failure_is_not_a_complete_run(pytester, record, w
     (ended,) = run.of(RunEnded)
     assert ended.state is RunState.INTERRUPTED
     assert "stopping after 1 failure" in ended.reason
+
+
+def test_a_job_whose_log_cannot_be_opened_ends_with_the_code_that_says_so(pytester, monkeypatch):
+    """Without it the supervisor would take the session for one that died while it collected."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile("def test_fine(): pass")
+    (pytester.path / "file").write_text("")
+    log = pytester.path / "file" / "log.jsonl"
+    job = pytester.path / "job.json"
+    job.write_text(json.dumps({"log": str(log), "attempt": 1, "cases": []}))
+    result = pytester.runpytest_subprocess("-p", "suites.pytest_plugin", f"--harness-job={job}", timeout=60)
+    assert result.ret == CANNOT_LOG_EXIT
+    result.stderr.fnmatch_lines([f"*{log} could not be opened: File exists"])
+    result.stderr.no_fnmatch_line("*Traceback*")
