@@ -11,7 +11,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from results.events import OpCall
-from results.vocabulary import Outcome
+from results.vocabulary import Category, Outcome
 from suites.compare import Comparison, compare
 from suites.device import TestedDevice, Tolerance
 from suites.opinfo.samples import Call
@@ -19,7 +19,6 @@ from suites.opinfo.traits import load_traits
 from suites.result import CaseResult, qualified_name, shortened_traceback
 
 if TYPE_CHECKING:
-    from suites.opinfo.checks import Check
     from suites.opinfo.subject import Subject
 
 MESSAGE_CHARACTERS = 2000
@@ -102,9 +101,12 @@ def _compare(sample: Sample, device: TestedDevice, op: str, dtype: str) -> None:
     branch where rounding decides (``floor``, ``argmax``, ``bucketize``).
     """
     against = _against(sample, sample.expected, device, op, dtype)
-    if against.outcome is Outcome.FAILED_NUMERIC and sample.wide is not None:
+    if against.outcome is not Outcome.PASSED and sample.wide is not None:
         truth = _against(sample, _narrowed(sample.wide, sample.expected), device, op, dtype)
-        if truth.outcome is Outcome.PASSED:
+        # NaN throughout on the CPU says nothing; float64 may show that it is wrong.
+        if truth.outcome is Outcome.PASSED or (
+            against.outcome is Outcome.VACUOUS and truth.outcome is Outcome.FAILED_NUMERIC
+        ):
             against = truth
     sample.outcome, sample.message, sample.metrics = against.outcome, against.message, dict(against.metrics)
 
@@ -160,19 +162,18 @@ def _add(parts: Sequence[dict[str, float]]) -> dict[str, float]:
     return total
 
 
-def nothing_to_run(why: str, left_out: int = 0) -> CaseResult:
-    """The result of a case that could not be put to the device at all."""
+def not_run_here(why: str, category: Category, left_out: int = 0) -> CaseResult:
+    """The result of a case that cannot be put to any device, with why."""
     return CaseResult(
-        outcome=Outcome.VACUOUS,
+        outcome=Outcome.SKIPPED_UPSTREAM,
         seconds=0.0,
-        message=f"nothing was run on the device: {why}",
+        message=why,
         metrics={"samples": 0.0, "samples_left_out": float(left_out)},
+        facts={"reason": why, "category": category.value},
     )
 
 
-def fold(
-    samples: Sequence[Sample], check: Check, subject: Subject, left_out: int, calls: tuple[OpCall, ...]
-) -> CaseResult:
+def fold(samples: Sequence[Sample], subject: Subject, left_out: int, calls: tuple[OpCall, ...]) -> CaseResult:
     """One result out of the samples': the worst decides, facts and metrics tell of all."""
     worst = min(samples, key=lambda sample: SEVERITY.index(sample.outcome))
     outcome, message = worst.outcome, worst.message
@@ -180,9 +181,6 @@ def fold(
     if message and len(samples) > 1:
         first = samples.index(worst)
         message = f"{counts[outcome]} of {len(samples)} samples, first #{first}: {message}"
-    recorded = sum(call.device_calls + call.fallback_calls for call in calls)
-    if outcome is Outcome.PASSED and check.calls_prove and not recorded:
-        outcome, message = Outcome.VACUOUS, "no op call was recorded on the device"
     counted = {"samples": float(len(samples)), "samples_left_out": float(left_out)}
     return CaseResult(
         outcome=outcome,

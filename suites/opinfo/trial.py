@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from results.events import OpCall
 from results.plan import Case
 from results.vocabulary import Category, Outcome
 from suites.device import TestedDevice
 from suites.opinfo.checks import CHECKS, Check
-from suites.opinfo.judge import Reference, Sample, fold, nothing_to_run
+from suites.opinfo.judge import Reference, Sample, fold, not_run_here
 from suites.opinfo.samples import Call, place, seed_everything
 from suites.opinfo.subject import Subject, subject_of
 from suites.opinfo.traits import load_traits
@@ -41,30 +42,73 @@ def _run(case: Case, device: TestedDevice) -> CaseResult:
     if reason := spec.get("unsupported"):
         return CaseResult(outcome=Outcome.UNSUPPORTED, seconds=0.0, message=reason)
     if reason := spec.get("skipped"):
-        return _skipped(reason, Category.OPINFO_ENTRY)
+        return not_run_here(reason, Category.OPINFO_ENTRY)
     subject, check = subject_of(spec["database"], spec["op"], spec["dtype"]), CHECKS[spec["check"]]
+    database = subject.entry.database
     try:
         calls = check.calls(subject)
     except Exception as error:  # noqa: BLE001 - generators run any code; that is not the device's fault
-        return nothing_to_run(
-            f"{subject.entry.database} could not generate samples: {qualified_name(error)}: {error}"
-        )
+        why = f"{database} could not generate samples: {qualified_name(error)}: {error}"
+        return not_run_here(why, Category.REFERENCE_FAILED)
     samples = _on_reference(check, subject, calls)
     left_out = len(calls) - len(samples)
-    if not samples and check.derived:
-        return _skipped("no sample of the operator can be made into such a call", Category.NEEDS_SAMPLES)
     if not samples:
-        none = f"{subject.entry.database} has no samples for it"
-        return nothing_to_run(f"the CPU raised on all of {left_out} samples" if left_out else none, left_out)
+        return _without_samples(check, database, left_out)
     recorded = _on_device(check, subject, samples, device)
     for sample in samples:
         check.judge(sample, subject, device)
-    return fold(samples, check, subject, left_out, recorded)
+    result = fold(samples, subject, left_out, recorded)
+    if result.outcome is Outcome.PASSED and check.calls_prove and not _any_call(recorded):
+        return _without_calls(check, subject, samples, result)
+    return result
 
 
-def _skipped(reason: str, category: Category) -> CaseResult:
-    facts = {"reason": reason, "category": category.value}
-    return CaseResult(outcome=Outcome.SKIPPED_UPSTREAM, seconds=0.0, message=reason, facts=facts)
+def _without_samples(check: Check, database: str, left_out: int) -> CaseResult:
+    if check.derived:
+        why = f"no sample of {database} can be made into such a call"
+        return not_run_here(why, Category.NEEDS_SAMPLES, left_out)
+    if not left_out:
+        return not_run_here(f"{database} has no samples for it", Category.NEEDS_SAMPLES)
+    return not_run_here(f"the CPU raised on all of {left_out} samples", Category.REFERENCE_FAILED, left_out)
+
+
+def _any_call(recorded: Sequence[OpCall]) -> bool:
+    return any(call.device_calls + call.fallback_calls for call in recorded)
+
+
+def _without_calls(
+    check: Check, subject: Subject, samples: Sequence[Sample], result: CaseResult
+) -> CaseResult:
+    """A pass without a recorded call: the device's, unless the same needs no call on the CPU either."""
+    placed = [place(sample.call, "cpu", subject.entry.name, load_traits()) for sample in samples]
+    with CountingMode() as counted:
+        for call in placed:
+            check.invoke(subject, call, None)
+    if counted.calls:
+        return dataclasses.replace(
+            result, outcome=Outcome.VACUOUS, message="no op call was recorded on the device"
+        )
+    why = "it calls no op on any device: it returns its argument, or computes without tensors"
+    return not_run_here(why, Category.OPINFO_ENTRY)
+
+
+class CountingMode(TorchDispatchMode):
+    """Counts the ops that reach the dispatcher's device keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Make the call."""
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
 
 
 def _on_reference(check: Check, subject: Subject, calls: Sequence[Call]) -> list[Sample]:

@@ -176,11 +176,83 @@ def test_no_op_call_on_the_device_proves_nothing():
     assert (result.outcome, result.message) == (Outcome.VACUOUS, "no op call was recorded on the device")
 
 
+def test_what_calls_no_op_on_the_cpu_either_is_no_test_of_a_device():
+    for op in ("positive", "broadcast_shapes", "conj"):
+        result = run_case(case_of(op), FakeDevice(calls=()))
+        assert (result.outcome, result.facts["category"]) == (Outcome.SKIPPED_UPSTREAM, "opinfo_entry"), op
+        assert "calls no op on any device" in result.message
+
+
 def test_nan_throughout_proves_nothing(monkeypatch):
     monkeypatch.setattr(operators()["sin"], "op", lambda x: torch.full_like(x, torch.nan))
     result = run_case(case_of("sin"), FakeDevice())
     assert result.outcome is Outcome.VACUOUS
     assert "NaN throughout" in result.message
+
+
+def narrow_and_wide(narrow, wide):
+    """An operator that gives one thing in float64 and another in narrower dtypes."""
+    return lambda x: torch.full_like(x, wide if x.dtype is torch.float64 else narrow)
+
+
+def test_a_device_that_is_right_where_the_cpu_rounds_badly_passes(on_device, monkeypatch):
+    monkeypatch.setattr(operators()["sin"], "op", narrow_and_wide(narrow=1.0, wide=2.0))
+    assert run_case(on_device("sin", lambda _, x: torch.full_like(x, 2.0)), FakeDevice()).passed
+    assert run_case(on_device("sin", lambda _, x: torch.full_like(x, 1.0)), FakeDevice()).passed
+    wrong = run_case(on_device("sin", lambda _, x: torch.full_like(x, 3.0)), FakeDevice())
+    assert (wrong.outcome, "expected 1.0" in wrong.message) == (Outcome.FAILED_NUMERIC, True)
+
+
+def test_nan_that_float64_shows_to_be_wrong_fails(on_device, monkeypatch):
+    monkeypatch.setattr(operators()["sin"], "op", narrow_and_wide(narrow=torch.nan, wide=2.0))
+    result = run_case(on_device("sin", lambda _, x: torch.full_like(x, torch.nan)), FakeDevice())
+    assert (result.outcome, "expected 2.0" in result.message) == (Outcome.FAILED_NUMERIC, True)
+
+
+def test_memory_with_gaps_is_a_check_of_its_own(on_device):
+    """A device that takes every tensor's elements to lie side by side."""
+
+    def ignores_strides(right, x):
+        return right(torch.as_strided(x, x.shape, torch.empty(x.shape).stride()))
+
+    on_device("exp", ignores_strides)
+    assert run_case(case_of("exp"), FakeDevice()).passed
+    on_device("exp", ignores_strides)
+    result = run_case(case_of("exp", check="noncontiguous"), FakeDevice())
+    assert result.outcome is Outcome.FAILED_NUMERIC
+
+
+def test_an_operator_without_tensors_has_no_memory_with_gaps():
+    result = run_case(case_of("arange", check="noncontiguous"), FakeDevice())
+    assert (result.outcome, result.facts["category"]) == (Outcome.SKIPPED_UPSTREAM, "needs_samples")
+
+
+def test_a_device_that_gives_other_bits_each_time_is_not_deterministic(on_device):
+    calls = iter(range(1000))
+
+    def drifts(right, x, **kwargs):
+        return right(x, **kwargs) + (1e-6 if next(calls) % 3 == 2 else 0)
+
+    on_device("sum", drifts)
+    assert run_case(case_of("sum"), FakeDevice()).passed  # within the tolerance
+    on_device("sum", drifts)
+    result = run_case(case_of("sum", check="determinism"), FakeDevice())
+    assert (result.outcome, "run 3" in result.message) == (Outcome.FAILED_NUMERIC, True)
+
+
+def test_random_operators_are_deterministic_under_a_seed(on_device):
+    assert run_case(case_of("nn.functional.dropout", check="determinism"), FakeDevice()).passed
+    on_device("nn.functional.dropout", lambda right, x, **kwargs: x * torch.rand(1, generator=unseeded))
+    unseeded = torch.Generator().manual_seed(7)
+    result = run_case(case_of("nn.functional.dropout", check="determinism"), FakeDevice())
+    assert result.outcome is Outcome.FAILED_NUMERIC
+
+
+def test_uninitialised_memory_has_no_determinism():
+    case = case_of("empty", check="determinism")
+    assert case.spec["skipped"] == "it returns uninitialised memory"
+    result = run_case(case, FakeDevice())
+    assert (result.outcome, result.facts["category"]) == (Outcome.SKIPPED_UPSTREAM, "opinfo_entry")
 
 
 def raising(*_args, **_kwargs):
@@ -197,7 +269,7 @@ def test_samples_the_cpu_raises_on_are_left_out_and_counted(monkeypatch):
 
     monkeypatch.setattr(info, "op", raising)
     result = run_case(case_of("cos"), FakeDevice())
-    assert result.outcome is Outcome.VACUOUS
+    assert (result.outcome, result.facts["category"]) == (Outcome.SKIPPED_UPSTREAM, "reference_failed")
     assert "the CPU raised on all of" in result.message
 
 
@@ -206,7 +278,7 @@ def test_a_generator_of_samples_that_fails_is_not_the_device_s_fault(monkeypatch
     monkeypatch.setitem(entries(OP_DB), "abs", OpEntry(OP_DB, "abs", broken))
     subject_of.cache_clear()
     result = run_case(case, FakeDevice())
-    assert result.outcome is Outcome.VACUOUS
+    assert (result.outcome, result.facts["category"]) == (Outcome.SKIPPED_UPSTREAM, "reference_failed")
     assert "the reference is broken" in result.message
 
 

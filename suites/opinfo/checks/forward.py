@@ -32,7 +32,9 @@ class NonContiguous(Check):
 
     name = "noncontiguous"
     meaning = "The same with arguments whose elements do not lie side by side in memory."
+    wide = True
     derived = True
+    empty_proves = True
 
     def calls(self, subject: Subject) -> Sequence[Call]:
         """Those of the samples that have a tensor of at least two elements."""
@@ -64,11 +66,8 @@ class Determinism(Check):
 
     def lacks(self, entry: Entry, dtype: torch.dtype) -> str:
         """Nothing was promised of memory that nobody wrote."""
-        return (
-            load_traits()
-            .uncompared.get(entry.name, "")
-            .replace(UNINITIALISED, "it returns uninitialised memory")
-        )
+        unwritten = load_traits().uncompared.get(entry.name) == UNINITIALISED
+        return "it returns uninitialised memory" if unwritten else ""
 
     def invoke(self, subject: Subject, call: Call, device: TestedDevice | None) -> Any:
         """A list of three results, each with what was written into the arguments; one on the CPU."""
