@@ -199,8 +199,15 @@ def test_a_device_that_is_right_where_the_cpu_rounds_badly_passes(on_device, mon
     monkeypatch.setattr(operators()["sin"], "op", narrow_and_wide(narrow=1.0, wide=2.0))
     assert run_case(on_device("sin", lambda _, x: torch.full_like(x, 2.0)), FakeDevice()).passed
     assert run_case(on_device("sin", lambda _, x: torch.full_like(x, 1.0)), FakeDevice()).passed
-    wrong = run_case(on_device("sin", lambda _, x: torch.full_like(x, 3.0)), FakeDevice())
+    wrong = run_case(on_device("sin", lambda _, x: torch.full_like(x, 5.0)), FakeDevice())
     assert (wrong.outcome, "expected 1.0" in wrong.message) == (Outcome.FAILED_NUMERIC, True)
+
+
+@pytest.mark.parametrize(("given", "passes"), [(2.9, True), (4.0, True), (4.1, False), (torch.nan, False)])
+def test_a_device_may_be_twice_as_far_from_float64_as_the_cpu_is(on_device, monkeypatch, given, passes):
+    monkeypatch.setattr(operators()["sin"], "op", narrow_and_wide(narrow=1.0, wide=2.0))
+    result = run_case(on_device("sin", lambda _, x: torch.full_like(x, given)), FakeDevice())
+    assert result.passed is passes
 
 
 def test_nan_that_float64_shows_to_be_wrong_fails(on_device, monkeypatch):
