@@ -10,7 +10,7 @@ from typing import Any
 
 from harness import __version__, commands, expectation_commands, suites_commands
 from harness.errors import ExitCode, HarnessError
-from harness.profiles import ENGINES
+from harness.profiles import ENGINES, SUITES
 from results.events import NO_ROOM, LogWriteError
 from results.layout import StoreError, default_store
 from results.plan import PlanError
@@ -75,6 +75,11 @@ def _add_runs(children: Any) -> None:
     _selection(nightly)
     _quiet(nightly)
     _format(nightly)
+    run = _command(children, "run", commands.run, "run one suite whole and print what it found")
+    run.add_argument("--suite", required=True, choices=SUITES, help="the suite")
+    _selection(run, profile="", note="the profile of the suite's name, else default")
+    _quiet(run)
+    _format(run)
     resume = _command(children, "resume", commands.resume, "go on with a run that was cut short")
     resume.add_argument(
         "run",
@@ -85,7 +90,7 @@ def _add_runs(children: Any) -> None:
     _engine(resume)
     _quiet(resume)
     _format(resume)
-    for child in (nightly, resume):
+    for child in (nightly, run, resume):
         _gate(child)
         child.add_argument(
             "--junit", type=Path, metavar="FILE", help="write the results there as JUnit XML, too"
@@ -208,9 +213,12 @@ def _command(
     return child
 
 
-def _selection(child: argparse.ArgumentParser) -> None:
+def _selection(child: argparse.ArgumentParser, profile: str = "default", note: str = "default") -> None:
     child.add_argument(
-        "--profile", default="default", help="what to run: default, smoke, or one of harness.toml"
+        "--profile",
+        default=profile,
+        metavar="NAME",
+        help=f"what to run: one of the package's or of harness.toml (default: {note})",
     )
     child.add_argument("--device", help="torch device type")
     _engine(child)
@@ -220,7 +228,8 @@ def _selection(child: argparse.ArgumentParser) -> None:
     )
     child.add_argument("--model-filter", metavar="GLOB", help="models whose id matches")
     child.add_argument("--test-filter", metavar="GLOB", help="test cases whose id matches")
-    child.add_argument("--suites", help="comma-separated: models, opinfo, pytest, upstream")
+    if profile:
+        child.add_argument("--suites", metavar="LIST", help=f"comma-separated: {', '.join(SUITES)}")
     child.add_argument(
         "--upstream-families", metavar="LIST", help="comma-separated families of suite upstream"
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from harness.errors import ExitCode, InfrastructureError, UsageError
-from harness.profiles import Profile, load_profile, parse_assignment
+from harness.profiles import Profile, load_profile, parse_assignment, profile_names
 from results.layout import default_store
 from results.plan import Plan
 from results.tables import Format, Row, one_line, render, rich_table
@@ -44,6 +44,13 @@ def nightly(options: argparse.Namespace) -> int:
     _check_junit(options.junit)
     finished = run(profile, options.store, say=say(options.quiet), quiet=options.quiet)
     return _conclude(finished, options)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run one suite whole: by the profile of its name, if there is one and no other is named."""
+    named = options.suite if options.suite in profile_names() else "default"
+    options.profile, options.suites = options.profile or named, options.suite
+    return nightly(options)
 
 
 def resume(options: argparse.Namespace) -> int:

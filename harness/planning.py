@@ -7,7 +7,6 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from itertools import repeat
 from pathlib import Path
 
 from harness import processes
@@ -80,9 +79,9 @@ def plan_run(
         )
     except (PlanError, ExpectationError) as error:
         raise UsageError(str(error)) from error
-    if profile.selects_all:
-        dead = dead_entries(declaration, plan.cases)
-        _say_findings([finding for finding in dead if not _left_out(finding.entry, profile)], say)
+    if profile.selects_all and (dead := dead_entries(declaration, plan.cases)):
+        left_out = _left_out_by(profile)
+        _say_findings([finding for finding in dead if not left_out(finding.entry)], say)
     return plan
 
 
@@ -120,19 +119,33 @@ def dead_entries(declaration: Declaration, cases: Iterable[Case]) -> list[Findin
     return [dead for dead in found if suite_of(dead.entry) in ("", *suites)]
 
 
-def _left_out(entry: Entry, profile: Profile) -> bool:
-    """Whether an entry is about a dtype, check or list of suite ``opinfo`` that the profile leaves out."""
-    if suite_of(entry) != OPINFO:
-        return False
-    dtype = dtype_in(entry.pattern)
-    if dtype and dtype not in profile.opinfo_dtypes:
-        return True
-    parts = entry.pattern.split("::")
-    named = {1: profile.opinfo_databases, len(parts) - 1: profile.opinfo_checks}
-    return any(
-        chosen != ("all",) and not any(map(fnmatchcase, chosen, repeat(parts[place].partition("[")[0])))
-        for place, chosen in named.items()
-    )
+def _left_out_by(profile: Profile) -> Callable[[Entry], bool]:
+    """Says of an entry whether it is about a dtype, check or list of ``opinfo`` that the profile leaves out."""
+    checks, databases = processes.call(_opinfo_names, timeout=_LISTING_SECONDS)
+    absent = {
+        "database": ()
+        if profile.opinfo_databases == ("all",)
+        else set(databases) - {*profile.opinfo_databases},
+        "check": () if profile.opinfo_checks == ("all",) else set(checks) - {*profile.opinfo_checks},
+    }
+
+    def left_out(entry: Entry) -> bool:
+        if suite_of(entry) != OPINFO:
+            return False
+        dtype, parts = dtype_in(entry.pattern), entry.pattern.split("::")
+        if dtype and dtype not in profile.opinfo_dtypes:
+            return True
+        return parts[1] in absent["database"] or parts[-1].partition("[")[0] in absent["check"]
+
+    return left_out
+
+
+def _opinfo_names() -> tuple[list[str], list[str]]:
+    """The checks and the lists that there are; runs in a child."""
+    from suites.opinfo.checks import CHECKS
+    from suites.opinfo.entries import DATABASES
+
+    return [*CHECKS], [*DATABASES]
 
 
 def suite_of(entry: Entry) -> str:

@@ -154,6 +154,11 @@ def load_profile(
     return _build(name, fields)
 
 
+def profile_names(folder: Path | None = None) -> list[str]:
+    """The profiles that there are, the package's and those of the folder's ``harness.toml``."""
+    return sorted(_tables(folder or Path.cwd()))
+
+
 def stored_profile(settings: Mapping[str, Any]) -> Profile:
     """The profile a run was planned with, from its plan's settings.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import results
+from suites.opinfo.checks import CHECKS
 from tests.harness.night import MODELS
 
 pytestmark = pytest.mark.nightly
@@ -50,6 +51,22 @@ def test_a_plan_lists_what_would_run_and_runs_nothing(tmp_path: Path, hub: str) 
     kinds = [row["kind"] for row in json.loads(done.stdout)]
     assert (kinds.count("model"), kinds.count("opinfo")) == (len(MODELS), 3)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_suite_is_run_whole_by_the_profile_of_its_name(tmp_path: Path) -> None:
+    """Every check in every documented dtype, where a night has one check in three dtypes."""
+    done = harness(
+        "run", "--suite", "opinfo", "--store", str(tmp_path), "--test-filter", "*::add::*", "--format", "json"
+    )
+    assert done.returncode == 0, done.stderr
+    with results.open(tmp_path) as store:
+        (run,) = store.rows("v_runs")
+        cases = store.rows("v_cases")
+    assert run["profile"] == "opinfo"
+    checks = {case["case_id"].partition("::add::")[2].partition("[")[0] for case in cases}
+    assert checks == set(CHECKS)
+    assert len(cases) == 9 * len(CHECKS)
+    assert {case["outcome"] for case in cases} <= {"passed", "skipped_upstream"}
 
 
 def test_the_doctor_finds_the_device_and_its_compiler_well(tmp_path: Path) -> None:

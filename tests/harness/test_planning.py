@@ -67,6 +67,7 @@ def test_a_narrowed_selection_leaves_others_out_on_purpose(tmp_path: Path) -> No
     assert plan(tmp_path, entry, test_filter="*a")[1] == []
     assert plan(tmp_path, entry, opinfo_selection="first")[1] == []
     assert plan(tmp_path, ENTRY.format(id="opinfo::f::c::z[bool]"))[1] == []
+    assert plan(tmp_path, ENTRY.format(id="opinfo::op_db::add::noncontiguous[float32]"))[1] == []
     assert plan(tmp_path, ENTRY.format(id="other::f::c::z"))[1] == [], "no case of its suite was planned"
 
 

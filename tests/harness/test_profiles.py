@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.profiles import load_profile, parse_assignment
+from harness.profiles import load_profile, parse_assignment, profile_names
 from results.vocabulary import Stage
 
 
-@pytest.mark.parametrize("name", ["default", "smoke"])
+@pytest.mark.parametrize("name", profile_names(Path("/nowhere")))
 def test_the_packaged_profiles_load(tmp_path: Path, name: str) -> None:
     assert load_profile(name, folder=tmp_path).worker_count >= 1
 
