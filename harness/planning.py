@@ -120,7 +120,7 @@ def dead_entries(declaration: Declaration, cases: Iterable[Case]) -> list[Findin
 
 
 def _left_out_by(profile: Profile) -> Callable[[Entry], bool]:
-    """Says of an entry whether it is about a dtype, check or list of ``opinfo`` that the profile leaves out."""
+    """Says whether an entry is of a dtype, check or list of ``opinfo`` that the profile leaves out."""
     checks, databases = processes.call(_opinfo_names, timeout=_LISTING_SECONDS)
     absent = {
         "database": ()
