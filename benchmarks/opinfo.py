@@ -1,7 +1,7 @@
 """Checks a second of suite ``opinfo`` against upstream's own operator tests, run by plain pytest.
 
     harness suites fetch
-    python benchmarks/opinfo.py [--from DIR] [--ops 40] [--dtypes float32,bfloat16] [--device neuron]
+    python -m benchmarks.opinfo [--from DIR] [--ops 40] [--dtypes float32,bfloat16] [--device neuron]
 
 Both sides run the same operators and dtypes on the same device with two processes, from the command to its
 end:

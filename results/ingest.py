@@ -268,6 +268,7 @@ def _planned(plan: Plan, case: Case) -> dict[str, Any]:
         "file": _model_id(case)[0] if case.kind is CaseKind.MODEL else case.id.split("::")[1],
         "op": case.spec.get("op", ""),
         "dtype": case.spec.get("dtype", ""),
+        "check_name": case.spec.get("check", ""),
         "expectation": declared.expectation,
         "category": declared.category,
         "reason": declared.reason,

@@ -76,6 +76,11 @@ def sections(board: Scoreboard) -> list[Section]:
         Section(_models_title(board), ("stage", "passed", "by downloads"), _stages(board)),
         Section(_drops_title(board), ("file", "tests", "before", "in run"), _drops(board)),
         Section("Cases by outcome", ("suite", "passed", "outcomes"), _suites(board), 500),
+        Section(
+            "Checks of suite opinfo",
+            ("list", "check", "passed", "failed", "unsupported", "skipped"),
+            _checks(board) if len(board.checks) > 1 else [],
+        ),
         Section("Operator calls on the device", ("in", "on device", "copies", "bytes moved"), _shares(board)),
         Section(
             "First gaps: operators that fell back to the CPU",
@@ -173,6 +178,9 @@ def _measures(board: Scoreboard) -> list[dict[str, Any]]:
         found.append(("downloads", stage.stage, downloads.numerator, downloads.denominator))
     for suite in board.suites:
         found += [(f"outcomes {suite.suite}", name, n, suite.planned) for name, n in suite.outcomes.items()]
+    for check in board.checks:
+        passed = check.passed
+        found.append((f"checks {check.list}", check.check, passed.numerator, passed.denominator))
     found += [("verdicts", name, cases, board.planned) for name, cases in board.verdicts.items()]
     found += [
         ("op calls on device", s.kind, s.calls.numerator, s.calls.denominator) for s in board.device_share
@@ -207,6 +215,20 @@ def _suites(board: Scoreboard) -> list[Row]:
             "outcomes": ", ".join(f"{cases} {name}" for name, cases in row.outcomes.items()),
         }
         for row in board.suites
+    ]
+
+
+def _checks(board: Scoreboard) -> list[Row]:
+    return [
+        {
+            "list": row.list,
+            "check": row.check,
+            "passed": str(row.passed),
+            "failed": row.failed,
+            "unsupported": row.unsupported,
+            "skipped": row.skipped,
+        }
+        for row in board.checks
     ]
 
 

@@ -25,7 +25,13 @@ from results.vocabulary import (
     verdict,
 )
 
-MIGRATIONS: tuple[str, ...] = ("tables_001.sql", "tables_002.sql", "tables_003.sql", "tables_004.sql")
+MIGRATIONS: tuple[str, ...] = (
+    "tables_001.sql",
+    "tables_002.sql",
+    "tables_003.sql",
+    "tables_004.sql",
+    "tables_005.sql",
+)
 """Scripts that lead from an empty database to the present schema, oldest first; never edit a released one."""
 
 VERSION = len(MIGRATIONS)

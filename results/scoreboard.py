@@ -64,6 +64,19 @@ class SuiteRow:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class CheckRow:
+    """How one check of one of torch's lists came out; the rest of ``planned`` has no result."""
+
+    list: str
+    check: str
+    planned: int
+    passed: Rate
+    failed: int
+    unsupported: int
+    skipped: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ShareRow:
     """Op calls that ran on the device, of all calls to computing ops."""
 
@@ -169,6 +182,7 @@ class Scoreboard:
     missing_reasons: Mapping[str, int]
     funnel: tuple[StageRow, ...]
     suites: tuple[SuiteRow, ...]
+    checks: tuple[CheckRow, ...]
     verdicts: Mapping[str, int]
     device_share: tuple[ShareRow, ...]
     op_routes: OpRoutes
@@ -249,6 +263,7 @@ def scoreboard(
         missing_reasons={row["reason"]: row["cases"] for row in store.rows("v_missing", run=run)},
         funnel=_funnel(store, run),
         suites=_suites(store, run),
+        checks=_checks(store, run),
         verdicts={row["verdict"]: row["cases"] for row in store.rows("v_verdicts", run=run)},
         device_share=_shares(store, run),
         op_routes=_routes(store, run),
@@ -351,6 +366,21 @@ def _suites(store: Store, run: str) -> tuple[SuiteRow, ...]:
             outcomes=outcomes[row["suite"]],
         )
         for row in store.rows("v_suites", run=run)
+    )
+
+
+def _checks(store: Store, run: str) -> tuple[CheckRow, ...]:
+    return tuple(
+        CheckRow(
+            list=row["list"],
+            check=row["check_name"],
+            planned=row["planned"],
+            passed=Rate(row["passed"], row["counted"]),
+            failed=row["failed"],
+            unsupported=row["unsupported"],
+            skipped=row["skipped"],
+        )
+        for row in store.rows("v_checks", run=run)
     )
 
 

@@ -16,8 +16,14 @@ _DEVICES = r"(?:cpu|cuda|hip|xpu|mps|meta|neuron|xla|hpu|npu|privateuse(?:one|1)
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b0[xX][0-9a-fA-F]+\b"), "<address>"),
     (re.compile(rf"(?<![\w<]){_DEVICES}(?::\d+)?(?![\w>])", re.IGNORECASE), "<device>"),
-    # A path has at least two separators or begins at the root of something.
-    (re.compile(r"(?<![\w/<.])(?:~|\.{1,2})?(?:/[\w.+@=~-]+){2,}/?"), "<path>"),
+    # A path has at least two separators or begins at the root of something. What stands right behind a number
+    # is none, and so none behind what a number was replaced by.
+    (
+        re.compile(
+            r"(?<![\w/<.])(?<!<number>)(?<!<device>)(?<!<address>)(?<!<path>)(?:~|\.{1,2})?(?:/[\w.+@=~-]+){2,}/?"
+        ),
+        "<path>",
+    ),
     (re.compile(r"(?<![\w<])[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w>])"), "<number>"),
     (re.compile(r"\s+"), " "),
 )

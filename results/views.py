@@ -33,6 +33,9 @@ VIEWS: Mapping[str, View] = {
     "v_collected": View("run, suite, file", "a test file: how many of its tests were collected"),
     "v_outcomes": View("run, kind, suite, ordinal", "an outcome in a suite: how many cases"),
     "v_suites": View("run, kind, suite", "a suite: how many of its cases pass"),
+    "v_checks": View(
+        "run, list, check_name", "a check of a list of suite opinfo: how many of its cases pass"
+    ),
     "v_skipped": View("run, case_id", "a skipped case, with the category that explains it"),
     "v_skips": View("run, ordinal, cases DESC, category, suite", "a category of skips: how many"),
     "v_skip_balance": View("run", "a run: whether its skips add up"),

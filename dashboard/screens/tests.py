@@ -21,6 +21,7 @@ def page() -> None:
     notices.completeness(run)
     notices.uncategorised(run)
     where = Where("run = ? AND kind <> 'model'", run)
+    _checks(run)
     order = _filters(run, where)
     shell.remember_filters(shell.TESTS)
     sql = (
@@ -50,6 +51,32 @@ def page() -> None:
     )
 
 
+def _checks(run: str) -> None:
+    """What was checked of the entries of torch's lists, if that is more than one thing."""
+    sql = "SELECT *, 100 * share AS percent FROM v_checks WHERE run = ?"
+    if data.number(f"SELECT count(*) FROM ({sql})", run) < 2:
+        return
+    with st.expander("By list and check", icon=":material/checklist:"):
+        table.show(
+            sql,
+            [run],
+            order="list, check_name",
+            shown={
+                "list": columns.text("list", "One of torch's lists of what to test"),
+                "check_name": columns.text("check"),
+                "percent": columns.share("passed", "Of the cases that say something of the device"),
+                "passed": columns.count("passed"),
+                "failed": columns.count("failed"),
+                "unsupported": columns.count("unsupported"),
+                "skipped": columns.count("skipped"),
+                "planned": columns.count("planned"),
+                "seconds": columns.seconds("time"),
+            },
+            name="checks",
+            what="check",
+        )
+
+
 def _filters(run: str, where: Where) -> str:
     """Show the filters, narrow the query by them, and return its order."""
     first = st.columns([3, 2, 3])
@@ -60,19 +87,21 @@ def _filters(run: str, where: Where) -> str:
     outcomes = first[2].multiselect(
         "Outcome", list(columns.words(look.OUTCOMES)), key="test_outcome", bind="query-params"
     )
-    second = st.columns([2, 2, 2, 2])
+    second = st.columns(5)
     verdicts = second[0].multiselect(
         "Verdict", list(columns.words(look.VERDICTS)), key="verdict", bind="query-params"
     )
     ops = second[1].multiselect("Operator", _choices(run, "op"), key="test_op", bind="query-params")
     dtypes = second[2].multiselect("Dtype", _choices(run, "dtype"), key="test_dtype", bind="query-params")
-    order = second[3].selectbox("Sort by", list(_ORDERS), key="test_sort", bind="query-params")
+    checks = second[3].multiselect("Check", _choices(run, "check_name"), key="check", bind="query-params")
+    order = second[4].selectbox("Sort by", list(_ORDERS), key="test_sort", bind="query-params")
     where.containing(search or "", "case_id", "message")
     where.among("suite", suites)
     where.among("outcome", outcomes)
     where.among("verdict", verdicts)
     where.among("op", ops)
     where.among("dtype", dtypes)
+    where.among("check_name", checks)
     return _ORDERS[order or "name"]
 
 

@@ -102,7 +102,7 @@ WITH ranked AS (
     GROUP BY run, case_id
 )
 SELECT
-    p.run, p.case_id, p.kind, p.suite, p.file, p.op, p.dtype,
+    p.run, p.case_id, p.kind, p.suite, p.file, p.op, p.dtype, p.check_name,
     d.outcome, d.stage, p.expectation,
     if(f.case_id IS NOT NULL AND p.expectation IN ('pass', 'flaky'), 'flake', v.verdict) AS verdict,
     d.seconds, d.exception, d.message, d.signature,
@@ -204,6 +204,25 @@ WITH counted AS (
         count(*) FILTER (outcome = 'passed') AS passed
     FROM v_cases
     GROUP BY run, kind, suite
+)
+SELECT *, passed / nullif(counted, 0) AS share
+FROM counted;
+
+-- The same for each check of each list of suite opinfo.
+CREATE OR REPLACE VIEW v_checks AS
+WITH counted AS (
+    SELECT
+        run, file AS list, check_name,
+        count(*) AS planned,
+        count(*) FILTER (counts) AS counted,
+        count(*) FILTER (outcome = 'passed') AS passed,
+        count(*) FILTER (gates) AS failed,
+        count(*) FILTER (outcome = 'unsupported') AS unsupported,
+        count(*) FILTER (outcome IN ('skipped_upstream', 'skipped_backend')) AS skipped,
+        sum(seconds) AS seconds
+    FROM v_cases
+    WHERE check_name <> ''
+    GROUP BY run, file, check_name
 )
 SELECT *, passed / nullif(counted, 0) AS share
 FROM counted;

@@ -12,6 +12,7 @@ from dashboard.launch import APP
 from results.layout import STORE_VARIABLE
 from results.writer import writing
 from tests.dashboard.hostile import make_hostile_store
+from tests.results.checks import make_checks
 from tests.results.factory import make_store
 from tests.results.hurt import make_hurt_store
 from tests.results.ledgers import make_ledger
@@ -35,6 +36,12 @@ def hurt_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a run in which every source of skips occurs."""
     return make_ledger(tmp_path_factory.mktemp("ledger"))
+
+
+@pytest.fixture(scope="session")
+def checks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a run of suite opinfo that has several checks."""
+    return make_checks(tmp_path_factory.mktemp("checks"))
 
 
 @pytest.fixture(scope="session")

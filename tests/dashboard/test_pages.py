@@ -143,6 +143,20 @@ def test_tests_are_paged_and_filtered(open_page: OpenPage, nights: Path) -> None
     assert table(chosen, "case_id") == ["opinfo::op45::forward[bool]"]
 
 
+def test_checks_have_a_table_and_a_filter(open_page: OpenPage, checks: Path, nights: Path) -> None:
+    app = open_page(checks, shell.TESTS)
+    assert_sound(app)
+    assert table(app, "list") == ["foreach", "op_db", "op_db"]
+    assert table(app, "percent") == pytest.approx([100, 0, 200 / 3])
+    chosen = open_page(checks, shell.TESTS, check="backward")
+    assert table(chosen, "case_id") == [
+        "opinfo::op_db::add::backward[float32]",
+        "opinfo::op_db::eq::backward[float32]",
+    ]
+    one_check = open_page(nights, shell.TESTS, run=COMPLETE_RUN)
+    assert all("list" not in item.value.columns for item in one_check.dataframe)
+
+
 def test_a_test_shows_its_message(open_page: OpenPage, nights: Path) -> None:
     app = open_page(nights, shell.TEST, run=COMPLETE_RUN, case="opinfo::op40::forward[float32]")
     assert "max abs error" in text_of(app)

@@ -15,10 +15,11 @@ from rich.console import Console
 
 import results
 from results.gaps import render_gaps
-from results.report import print_report, render_report
+from results.report import print_report, render_report, sections
 from results.scoreboard import Rate, Scoreboard, percent, scoreboard
 from results.tables import CELL, Format, markdown_text, one_line, render, shown
 from tests.results import hurt
+from tests.results.checks import make_checks
 from tests.results.factory import COMPLETE_RUN, HOSTILE, INCOMPLETE_RUN
 
 ROWS = [{"name": HOSTILE, "count": 3, "share": float("nan"), "list": ["a", "b"], "none": None}]
@@ -132,6 +133,18 @@ def test_the_flakes_of_a_report_are_bounded_and_counted(tmp_path: Path) -> None:
         board = scoreboard(store, flakes=1)
     assert "failed in another: 2, the first 1" in render_report(board, Format.MD)
     assert len(board.flakes) == 1
+
+
+def test_checks_are_told_apart_where_a_run_has_several(tmp_path: Path, store: results.Store) -> None:
+    with results.open(make_checks(tmp_path)) as checks:
+        board = scoreboard(checks, None)
+    (section,) = [found for found in sections(board) if found.title == "Checks of suite opinfo"]
+    assert [(row["list"], row["check"], row["passed"]) for row in section.rows] == [
+        ("foreach", "forward", "1 of 1 (100.0%)"),
+        ("op_db", "backward", "0 of 1 (0.0%)"),
+        ("op_db", "forward", "2 of 3 (66.7%)"),
+    ]
+    assert "Checks of suite opinfo" not in {found.title for found in sections(scoreboard(store, None))}
 
 
 def test_the_outcomes_of_a_suite_add_up_to_its_plan(store: results.Store) -> None:

@@ -12,6 +12,7 @@ from results.ingest import ingest
 from results.plan import make_plan
 from results.vocabulary import MODEL_STAGES, Fate, Outcome, RunState, Stage
 from tests.results import hurt
+from tests.results.checks import make_checks
 from tests.results.factory import (
     COMPLETE_RUN,
     INCOMPLETE_RUN,
@@ -221,3 +222,15 @@ def test_deaths_by_fate_name_a_worker_that_was_in_a_case(tmp_path: Path) -> None
     signalled = found["signalled"]
     assert (signalled["example_worker"], signalled["example_case"]) == ("worker-1", hurt.MODEL.id)
     assert found["died_at_start"]["example_case"] == ""
+
+
+def test_the_checks_of_a_list_each_have_their_own_rate(tmp_path: Path) -> None:
+    with results.open(make_checks(tmp_path)) as store:
+        rows = store.rows("v_checks")
+    names = ("list", "check_name", "planned", "counted", "passed", "failed", "unsupported", "skipped")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("foreach", "forward", 1, 1, 1, 0, 0, 0),
+        ("op_db", "backward", 2, 1, 0, 1, 0, 1),
+        ("op_db", "forward", 3, 3, 2, 0, 1, 0),
+    ]
+    assert rows[-1]["share"] == pytest.approx(2 / 3)
