@@ -16,6 +16,7 @@
 
 #include "device.h"
 #include "generator.h"
+#include "storage.h"
 
 namespace neuron::engine {
 namespace {
@@ -261,7 +262,7 @@ void write(const at::Tensor& target, const at::Tensor& computed) {
   if (at::native::resize_output(target, computed.sizes())) {
     target.unsafeGetTensorImpl()->set_sizes_and_strides(computed.sizes(), computed.strides());
   }
-  target.copy_(computed);
+  write_over(target, computed);
 }
 
 IValue to_ivalue(const c10::Argument& result, py::handle value) {
