@@ -25,6 +25,7 @@
 #include "refusals.h"
 #include "storage.h"
 #include "streams.h"
+#include "tensor_lists.h"
 
 namespace neuron {
 namespace {
@@ -75,6 +76,7 @@ class HostCall {
   std::optional<c10::ScalarType> dtype() const { return dtype_; }
   uint64_t bytes_moved() const { return bytes_moved_; }
   void copy_instead_of_aliasing() { copying_ = true; }
+  void compute_in_32_bits() { narrow_ = true; }
 
   // Before anything is queued: a copy waits for the queue.
   void own_what_is_written() const {
@@ -85,14 +87,13 @@ class HostCall {
       const IValue& value = stack_[first_ + argument.index];
       if (value.isTensor()) {
         own_if_on_neuron(value.toTensor());
-      } else if (value.isTensorList()) {
+      } else if (is_tensor_list(value)) {
         for (const IValue& item : value.toListRef()) {
           own_if_on_neuron(item.toTensor());
         }
       }
     }
   }
-  void compute_in_32_bits() { narrow_ = true; }
 
   void carry_arguments_to_host() {
     if (copying_) {
@@ -190,7 +191,7 @@ class HostCall {
       const IValue& value = stack_[first_ + argument.index];
       if (value.isTensor()) {
         look_at(value.toTensor(), argument);
-      } else if (value.isTensorList() || value.isOptionalTensorList()) {
+      } else if (is_tensor_list(value)) {
         for (const IValue& item : value.toListRef()) {
           if (item.isTensor()) {
             look_at(item.toTensor(), argument);
@@ -233,7 +234,7 @@ class HostCall {
     const auto& self = plan_.arguments.front();
     for (const auto& argument : plan_.arguments) {
       const IValue& value = stack_[first_ + argument.index];
-      if (argument.name != "indices" || !value.isOptionalTensorList()) {
+      if (argument.name != "indices" || !is_list_with_gaps(value)) {
         continue;
       }
       const c10::Device indexed = stack_[first_ + self.index].toTensor().device();
@@ -260,14 +261,14 @@ class HostCall {
         }
         return;
       case Type::TensorList:
-        if (value.isTensorList()) {
+        if (is_tensor_list(value) && !is_list_with_gaps(value)) {
           c10::List<at::Tensor> hosts;
           hosts.reserve(value.toListRef().size());
           for (const IValue& item : value.toListRef()) {
             hosts.push_back(to_host(item.toTensor(), argument.written));
           }
           value = std::move(hosts);
-        } else if (value.isOptionalTensorList()) {
+        } else if (is_list_with_gaps(value)) {
           c10::List<std::optional<at::Tensor>> hosts;
           for (const IValue& item : value.toListRef()) {
             hosts.push_back(item.isTensor() ? std::optional(to_host(item.toTensor(), argument.written)) : std::nullopt);
@@ -373,7 +374,7 @@ class HostCall {
       const IValue& value = stack_[first_ + argument.index];
       if (value.isTensor()) {
         use(value.toTensor(), argument.written);
-      } else if (value.isTensorList() || value.isOptionalTensorList()) {
+      } else if (is_tensor_list(value)) {
         for (const IValue& item : value.toListRef()) {
           if (item.isTensor()) {
             use(item.toTensor(), argument.written);
@@ -481,7 +482,7 @@ class HostCall {
       }
       // An argument carried already is a host tensor by now; to_host() has seen it as written.
       const IValue& value = stack_[first_ + argument.index];
-      if (same(value) || (value.isTensorList() && std::ranges::any_of(value.toListRef(), same))) {
+      if (same(value) || (is_tensor_list(value) && std::ranges::any_of(value.toListRef(), same))) {
         return true;
       }
     }

@@ -17,6 +17,7 @@
 #include "device.h"
 #include "generator.h"
 #include "storage.h"
+#include "tensor_lists.h"
 
 namespace neuron::engine {
 namespace {
@@ -93,7 +94,7 @@ template <typename Function>
 void for_each_tensor(const IValue& value, Function function) {
   if (value.isTensor()) {
     function(value.toTensor());
-  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+  } else if (is_tensor_list(value)) {
     for (const IValue& item : value.toListRef()) {
       if (item.isTensor()) {
         function(item.toTensor());
