@@ -106,6 +106,8 @@ def test_indices_do_not_lie_on_another_device() -> None:
     with pytest.raises(RuntimeError, match=sentence.format("cpu")):
         host[other]
     with pytest.raises(RuntimeError, match=sentence.format("cpu")):
+        host.view(1, 3)[:, other]
+    with pytest.raises(RuntimeError, match=sentence.format("cpu")):
         host.index_put_((other,), torch.ones(2))
     with pytest.raises(RuntimeError, match=sentence.format("neuron:0")):
         torch.ones(3, device="neuron:0")[other]

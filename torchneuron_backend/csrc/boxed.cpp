@@ -239,7 +239,8 @@ class HostCall {
       }
       const c10::Device indexed = stack_[first_ + self.index].toTensor().device();
       for (const IValue& item : value.toListRef()) {
-        TORCH_CHECK(!item.isTensor() || item.toTensor().is_cpu() || item.toTensor().device() == indexed,
+        const at::Tensor index = item.isTensor() ? item.toTensor() : at::Tensor();  // undefined, or none: a slice
+        TORCH_CHECK(!index.defined() || index.is_cpu() || index.device() == indexed,
                     "indices should be either on cpu or on the same device as the indexed tensor (", indexed, ")");
       }
     }
