@@ -28,6 +28,7 @@ _MOVEMENT = (
     "copy_",
 )
 _METADATA = (
+    "_lazy_clone",
     "_reshape_alias",
     "as_strided",
     "empty.memory_format",

@@ -12,13 +12,15 @@ import torch
 from torchneuron_backend._registration import load_extension
 
 
-def host_alias(tensor: torch.Tensor) -> torch.Tensor:
+def host_alias(tensor: torch.Tensor, *, writable: bool = True) -> torch.Tensor:
     """A CPU tensor over the memory of ``tensor``: same shape, strides, offset, dtype, bytes.
 
     Writes through either are seen through the other. The alias keeps the device memory alive. Neither
-    autograd nor the op counters know of it. Raises TypeError when ``tensor`` is not a dense neuron tensor.
+    autograd nor the op counters know of it. With ``writable=False`` the caller only reads, and memory that
+    ``tensor`` shares with a lazy clone stays shared. Raises TypeError when ``tensor`` is not a dense neuron
+    tensor.
     """
-    return load_extension().host_alias(tensor)
+    return load_extension().host_alias(tensor, writable)
 
 
 def adopt(tensor: torch.Tensor, device_index: int = -1) -> torch.Tensor:

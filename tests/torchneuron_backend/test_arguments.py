@@ -58,11 +58,7 @@ MIXED: dict[str, Callable[[], object]] = {
     "a host number written": lambda: torch.tensor(1.0).add_(torch.tensor(2.0, device=DEVICE)),
     "out on the host": lambda: torch.add(ones(), 1, out=torch.empty(3)),
     "out on another device": lambda: torch.add(ones(), 1, out=torch.empty(3, device="neuron:1")),
-    "a host tensor by device indices": lambda: torch.arange(5)[torch.tensor([1, 2], device=DEVICE)],
     "host values put": lambda: ones().index_put_((torch.tensor([1, 2]),), torch.ones(2)),
-    "host values put into the host": lambda: torch.ones(3).index_put_(
-        (torch.tensor([1], device=DEVICE),), torch.ones(1)
-    ),
     "index_select by host indices": lambda: ones().index_select(0, torch.tensor([1])),
     "gather by host indices": lambda: ones().gather(0, torch.tensor([1])),
     "index_add by host indices": lambda: ones().index_add(0, torch.tensor([1]), ones()[:1]),
@@ -102,6 +98,23 @@ def test_indices_may_lie_on_the_host() -> None:
     assert tensor[torch.tensor([True, False, True])].shape == (2, 4)
     tensor[host, host] = torch.tensor([5.0, 6.0], device=DEVICE)
     assert (tensor[2, 2].item(), tensor[0, 0].item()) == (5, 6)
+
+
+def test_indices_do_not_lie_on_another_device() -> None:
+    host, other = torch.ones(3), torch.tensor([0, 1], device="neuron:1")
+    sentence = r"indices should be either on cpu or on the same device as the indexed tensor \({}\)"
+    with pytest.raises(RuntimeError, match=sentence.format("cpu")):
+        host[other]
+    with pytest.raises(RuntimeError, match=sentence.format("cpu")):
+        host.view(1, 3)[:, other]
+    with pytest.raises(RuntimeError, match=sentence.format("cpu")):
+        host.index_put_((other,), torch.ones(2))
+    with pytest.raises(RuntimeError, match=sentence.format("neuron:0")):
+        torch.ones(3, device="neuron:0")[other]
+    with pytest.raises(RuntimeError, match=sentence.format("neuron:0")):
+        torch.ones(3, device="neuron:0").index_put_((other,), torch.tensor(1.0, device="neuron:0"))
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        torch.ones(3, device="neuron:0").index_put_((torch.tensor([0]),), torch.ones(1, device="neuron:1"))
 
 
 def test_scalars_of_a_foreach_call_lie_on_the_host() -> None:

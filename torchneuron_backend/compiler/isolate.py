@@ -15,6 +15,7 @@ import resource
 import select
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
+import torch.hub
 
 # What a child may allocate beyond what it inherits; lowering a 300-node graph takes a few megabytes.
 _MEMORY_BYTES = 6 << 30
@@ -190,6 +192,7 @@ def _child(function: Callable[[Callable[[str, Any], None]], None], writer: int, 
             signal.signal(number, signal.SIG_DFL)
         os.dup2(stderr.fileno(), 2)
         _limit_memory()
+        _keep_progress_bars_to_threads()
         # OpenMP's pool did not survive the fork; one thread never asks for it.
         torch.set_num_threads(1)
 
@@ -209,6 +212,16 @@ def _limit_memory() -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + _MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _keep_progress_bars_to_threads() -> None:
+    """torch.fx makes a progress bar even where it shows none, and the first bar of a process makes a
+    semaphore between processes. In a process of a fork server that has a name, which nobody would give back,
+    as the child runs no finalisers.
+    """
+    bars: Any = torch.hub.tqdm
+    if hasattr(bars, "set_lock"):  # torch has a stand-in where there is no tqdm
+        bars.set_lock(threading.RLock())
 
 
 def _framed(value: Any) -> bytes:

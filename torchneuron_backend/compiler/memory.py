@@ -11,12 +11,14 @@ from .graph import ResultSpec
 
 
 def to_host(tensor: torch.Tensor) -> torch.Tensor:
-    """A host tensor with the values of ``tensor``, sharing its memory where the device lets us see it."""
+    """A host tensor with the values of ``tensor``, to be read, sharing its memory where the device lets us
+    see it.
+    """
     if tensor.device.type == "cpu":
         return tensor
     from torchneuron_backend.memory import host_alias
 
-    return host_alias(tensor.detach())
+    return host_alias(tensor.detach(), writable=False)
 
 
 def to_device(tensor: torch.Tensor, spec: ResultSpec) -> torch.Tensor:

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "device.h"
@@ -299,6 +300,41 @@ void free_adopted(void* context) {
   delete adopted;
 }
 
+// The owners of memory whose pointer names its address in their place (make_simple), by that address.
+class Owners {
+ public:
+  using Owner = std::unique_ptr<void, c10::DeleterFnPtr>;
+
+  // False where the address has one already.
+  bool add(void* address, Owner& owner) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return owners_.try_emplace(address, std::move(owner)).second;
+  }
+
+  // The owner's memory is freed outside the mutex, as it goes.
+  Owner take(void* address) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto node = owners_.extract(address);
+    return std::move(node.mapped());
+  }
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, Owner> owners_;
+};
+
+Owners& owners() {
+  static auto* all = new Owners();  // leaked, like the pools
+  return *all;
+}
+
+void free_simple(void* address) {
+  owners().take(address);
+}
+
 // Queued work holds memory that the program has already given up.
 void wait_for_room(size_t bytes, c10::DeviceIndex device) {
   if (queue::active() && !pool(device).has_room(bytes)) {
@@ -389,7 +425,26 @@ c10::DataPtr adopt_memory(c10::Storage keep_alive, c10::Device device) {
   return {address, adopted.release(), &free_adopted, device};
 }
 
+bool make_simple(c10::DataPtr& pointer) {
+  if (pointer.get_context() == pointer.get()) {
+    return true;
+  }
+  if (pointer.get_deleter() != &free_block && pointer.get_deleter() != &free_adopted) {
+    return false;
+  }
+  void* address = pointer.mutable_get();
+  const c10::Device device = pointer.device();
+  Owners::Owner owner = pointer.move_context();
+  if (!owners().add(address, owner)) {
+    pointer = {address, owner.release(), owner.get_deleter(), device};
+    return false;
+  }
+  pointer = {address, address, &free_simple, device};
+  return true;
+}
+
 void lock_memory_books() {
+  owners().lock();
   for (c10::DeviceIndex device = 0; device < static_cast<c10::DeviceIndex>(kMaxDevices); ++device) {
     pool(device).lock();
   }
@@ -399,6 +454,7 @@ void unlock_memory_books() {
   for (c10::DeviceIndex device = 0; device < static_cast<c10::DeviceIndex>(kMaxDevices); ++device) {
     pool(device).unlock();
   }
+  owners().unlock();
 }
 
 void set_memory_limit(c10::DeviceIndex index, size_t bytes) {

@@ -19,6 +19,10 @@ c10::DeviceAllocator* device_allocator();
 // mode it is copied into memory that can be closed.
 c10::DataPtr adopt_memory(c10::Storage keep_alive, c10::Device device);
 
+// Makes the context of `pointer` its address, the form in which torch shares memory until it is written. False, with
+// nothing done, where the memory is not this allocator's.
+bool make_simple(c10::DataPtr& pointer);
+
 // Around a fork: a queue's thread, which the child does not have, may be freeing memory at that moment.
 void lock_memory_books();
 void unlock_memory_books();

@@ -1,5 +1,6 @@
 #include "boxed.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/CPUAllocator.h>
@@ -24,6 +25,7 @@
 #include "refusals.h"
 #include "storage.h"
 #include "streams.h"
+#include "tensor_lists.h"
 
 namespace neuron {
 namespace {
@@ -54,7 +56,7 @@ std::optional<c10::ScalarType> narrower_than(c10::ScalarType dtype) {
 // Leaves in 64 bits what 32 can hold: integers wrap around, floats round.
 void round_to_32_bits(const at::Tensor& host) {
   if (const auto narrow = narrower_than(host.scalar_type())) {
-    host.copy_(host.to(*narrow));
+    write_over(host, host.to(*narrow));
   }
 }
 
@@ -75,6 +77,23 @@ class HostCall {
   uint64_t bytes_moved() const { return bytes_moved_; }
   void copy_instead_of_aliasing() { copying_ = true; }
   void compute_in_32_bits() { narrow_ = true; }
+
+  // Before anything is queued: a copy waits for the queue.
+  void own_what_is_written() const {
+    for (const auto& argument : plan_.arguments) {
+      if (!argument.written) {
+        continue;
+      }
+      const IValue& value = stack_[first_ + argument.index];
+      if (value.isTensor()) {
+        own_if_on_neuron(value.toTensor());
+      } else if (is_tensor_list(value)) {
+        for (const IValue& item : value.toListRef()) {
+          own_if_on_neuron(item.toTensor());
+        }
+      }
+    }
+  }
 
   void carry_arguments_to_host() {
     if (copying_) {
@@ -160,13 +179,19 @@ class HostCall {
     c10::Storage host;
   };
 
+  static void own_if_on_neuron(const at::Tensor& tensor) {
+    if (tensor.defined() && on_neuron(tensor)) {
+      own_memory(tensor);
+    }
+  }
+
   void look_at_arguments() {
     std::optional<c10::Device> asked_for;
     for (const auto& argument : plan_.arguments) {
       const IValue& value = stack_[first_ + argument.index];
       if (value.isTensor()) {
         look_at(value.toTensor(), argument);
-      } else if (value.isTensorList() || value.isOptionalTensorList()) {
+      } else if (is_tensor_list(value)) {
         for (const IValue& item : value.toListRef()) {
           if (item.isTensor()) {
             look_at(item.toTensor(), argument);
@@ -204,7 +229,25 @@ class HostCall {
     }
   }
 
+  // Indices of a tensor go where it goes, or on the host; torch has a sentence of its own for those that do not.
+  void check_indices() const {
+    const auto& self = plan_.arguments.front();
+    for (const auto& argument : plan_.arguments) {
+      const IValue& value = stack_[first_ + argument.index];
+      if (argument.name != "indices" || !is_list_with_gaps(value)) {
+        continue;
+      }
+      const c10::Device indexed = stack_[first_ + self.index].toTensor().device();
+      for (const IValue& item : value.toListRef()) {
+        const at::Tensor index = item.isTensor() ? item.toTensor() : at::Tensor();  // undefined, or none: a slice
+        TORCH_CHECK(!index.defined() || index.is_cpu() || index.device() == indexed,
+                    "indices should be either on cpu or on the same device as the indexed tensor (", indexed, ")");
+      }
+    }
+  }
+
   [[noreturn]] void wrong_device(const at::Tensor& tensor, const ArgumentPlan& argument) const {
+    check_indices();
     const c10::Device here = device_.value_or(c10::Device(kNeuron, current_device()));
     TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", here, " and ",
                 tensor.device(), "! (when checking argument for argument ", argument.name, " in method ",
@@ -219,14 +262,14 @@ class HostCall {
         }
         return;
       case Type::TensorList:
-        if (value.isTensorList()) {
+        if (is_tensor_list(value) && !is_list_with_gaps(value)) {
           c10::List<at::Tensor> hosts;
           hosts.reserve(value.toListRef().size());
           for (const IValue& item : value.toListRef()) {
             hosts.push_back(to_host(item.toTensor(), argument.written));
           }
           value = std::move(hosts);
-        } else if (value.isOptionalTensorList()) {
+        } else if (is_list_with_gaps(value)) {
           c10::List<std::optional<at::Tensor>> hosts;
           for (const IValue& item : value.toListRef()) {
             hosts.push_back(item.isTensor() ? std::optional(to_host(item.toTensor(), argument.written)) : std::nullopt);
@@ -309,19 +352,22 @@ class HostCall {
     return storages_.back().host;
   }
 
-  // Fallback: storages of which one argument is written and another sees a part, in which the host kernel may have
-  // to find an overlap to refuse. They are copied whole, once, instead of argument by argument.
+  // Fallback: storages of which one argument is written and another sees a part, or in which the written one has a
+  // number in many places: the host kernel may have to find that overlap, to refuse it. They are copied whole, once,
+  // instead of argument by argument.
   void find_overlapping_storages() {
     struct Use {
       const c10::StorageImpl* storage;
       const c10::TensorImpl* tensor;
       bool written;
+      bool overlaps_itself;
     };
     c10::SmallVector<Use, 12> uses;
     bool any_written = false;
     const auto use = [&](const at::Tensor& tensor, bool written) {
       if (tensor.defined() && on_neuron(tensor) && tensor.storage().data() != nullptr) {
-        uses.push_back({tensor.storage().unsafeGetStorageImpl(), tensor.unsafeGetTensorImpl(), written});
+        const bool overlaps_itself = written && at::has_internal_overlap(tensor) == at::MemOverlap::Yes;
+        uses.push_back({tensor.storage().unsafeGetStorageImpl(), tensor.unsafeGetTensorImpl(), written, overlaps_itself});
         any_written |= written;
       }
     };
@@ -329,7 +375,7 @@ class HostCall {
       const IValue& value = stack_[first_ + argument.index];
       if (value.isTensor()) {
         use(value.toTensor(), argument.written);
-      } else if (value.isTensorList() || value.isOptionalTensorList()) {
+      } else if (is_tensor_list(value)) {
         for (const IValue& item : value.toListRef()) {
           if (item.isTensor()) {
             use(item.toTensor(), argument.written);
@@ -337,17 +383,18 @@ class HostCall {
         }
       }
     }
-    if (!any_written || uses.size() < 2) {
+    if (!any_written) {
       return;
     }
     std::ranges::sort(uses, std::less<>(), &Use::storage);
     for (size_t begin = 0, end = 0; begin < uses.size(); begin = end) {
-      bool written = false, distinct = false;
+      bool written = false, distinct = false, overlaps_itself = false;
       for (end = begin; end < uses.size() && uses[end].storage == uses[begin].storage; ++end) {
         written |= uses[end].written;
         distinct |= uses[end].tensor != uses[begin].tensor;
+        overlaps_itself |= uses[end].overlaps_itself;
       }
-      if (written && distinct) {
+      if ((written && distinct) || overlaps_itself) {
         overlapping_.push_back(uses[begin].storage);
       }
     }
@@ -367,7 +414,7 @@ class HostCall {
     if (moved.device.sizes() != moved.host.sizes()) {
       moved.device.resize_(moved.host.sizes());
     }
-    alias_on_host(moved.device, host_storage_over(moved.device.storage(), false)).copy_(moved.host);
+    write_over(alias_on_host(moved.device, host_storage_over(moved.device.storage(), false)), moved.host);
   }
 
   // Native: the bytes are already in place; a kernel that resized its argument left new geometry or memory.
@@ -436,7 +483,7 @@ class HostCall {
       }
       // An argument carried already is a host tensor by now; to_host() has seen it as written.
       const IValue& value = stack_[first_ + argument.index];
-      if (same(value) || (value.isTensorList() && std::ranges::any_of(value.toListRef(), same))) {
+      if (same(value) || (is_tensor_list(value) && std::ranges::any_of(value.toListRef(), same))) {
         return true;
       }
     }
@@ -532,6 +579,7 @@ void run_boxed(OpPlan& plan, const c10::OperatorHandle& op, torch::jit::Stack* s
   KernelScope scope(plan.record);
   HostCall call(plan, *stack);
   use_device();
+  call.own_what_is_written();
   at::AutoDispatchBelowADInplaceOrView below;
   const auto dtype = call.dtype();
   bool native = !dtype.has_value() || plan.is_native(*dtype, *stack);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "op_plan.h"
+#include "tensor_lists.h"
 
 namespace neuron {
 namespace {
@@ -17,7 +18,7 @@ bool is_mask(const IValue& value) {
 }
 
 bool has_masks(const IValue& value) {
-  return (value.isTensorList() || value.isOptionalTensorList()) && std::ranges::any_of(value.toListRef(), is_mask);
+  return is_tensor_list(value) && std::ranges::any_of(value.toListRef(), is_mask);
 }
 
 bool is_larger_than(const IValue& value, int64_t rows) {

@@ -16,6 +16,8 @@
 
 #include "device.h"
 #include "generator.h"
+#include "storage.h"
+#include "tensor_lists.h"
 
 namespace neuron::engine {
 namespace {
@@ -92,7 +94,7 @@ template <typename Function>
 void for_each_tensor(const IValue& value, Function function) {
   if (value.isTensor()) {
     function(value.toTensor());
-  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+  } else if (is_tensor_list(value)) {
     for (const IValue& item : value.toListRef()) {
       if (item.isTensor()) {
         function(item.toTensor());
@@ -261,7 +263,7 @@ void write(const at::Tensor& target, const at::Tensor& computed) {
   if (at::native::resize_output(target, computed.sizes())) {
     target.unsafeGetTensorImpl()->set_sizes_and_strides(computed.sizes(), computed.strides());
   }
-  target.copy_(computed);
+  write_over(target, computed);
 }
 
 IValue to_ivalue(const c10::Argument& result, py::handle value) {

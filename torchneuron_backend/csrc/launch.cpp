@@ -19,6 +19,7 @@
 #include "queue.h"
 #include "storage.h"
 #include "streams.h"
+#include "tensor_lists.h"
 
 namespace neuron {
 namespace {
@@ -37,7 +38,7 @@ template <typename Function>
 void for_each_tensor(const IValue& value, Function function) {
   if (value.isTensor()) {
     function(value.toTensor());
-  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+  } else if (is_tensor_list(value)) {
     for (const IValue& item : value.toListRef()) {
       function(item.isTensor() ? item.toTensor() : at::Tensor());
     }
@@ -208,14 +209,14 @@ IValue as_of_now(const IValue& value) {
   if (value.isTensor()) {
     return as_of_now(value.toTensor());
   }
-  if (value.isTensorList()) {
+  if (is_tensor_list(value) && !is_list_with_gaps(value)) {
     c10::List<at::Tensor> tensors;
     for (const IValue& item : value.toListRef()) {
       tensors.push_back(as_of_now(item.toTensor()));
     }
     return tensors;
   }
-  if (value.isOptionalTensorList()) {
+  if (is_list_with_gaps(value)) {
     c10::List<std::optional<at::Tensor>> tensors;
     for (const IValue& item : value.toListRef()) {
       tensors.push_back(item.isTensor() ? std::optional(as_of_now(item.toTensor())) : std::nullopt);
@@ -338,7 +339,7 @@ bool Launch::describe_arguments() {
     const IValue& value = stack_[first_ + i];
     if (value.isTensor()) {
       describer.tensor(value.toTensor());
-    } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    } else if (is_tensor_list(value)) {
       signature_.push_back(static_cast<int64_t>(value.toListRef().size()));
       for_each_tensor(value, [&](const at::Tensor& tensor) { describer.tensor(tensor); });
     } else {

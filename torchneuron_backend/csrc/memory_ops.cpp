@@ -292,6 +292,9 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
   KernelScope scope(copy_from_record);
   const c10::DeviceIndex index = (on_neuron(target) ? target : self).device().index();
   const auto fault = faults::strike(copy_from_record);
+  if (on_neuron(target)) {
+    own_memory(target);
+  }
   if (queue::active()) {
     if (queue::asynchronous() && launch_copy(self, target, non_blocking, fault)) {
       return target;

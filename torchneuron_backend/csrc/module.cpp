@@ -22,12 +22,15 @@ namespace py = pybind11;
 
 namespace {
 
-at::Tensor host_alias(const at::Tensor& tensor) {
+at::Tensor host_alias(const at::Tensor& tensor, bool writable) {
   TORCH_CHECK_TYPE(tensor.device().type() == neuron::kNeuron && tensor.layout() == at::kStrided,
                    "host_alias takes a dense neuron tensor, got one on ", tensor.device());
   neuron::use_device();
   if (neuron::queue::active()) {
     neuron::queue::synchronize(tensor.device().index());
+  }
+  if (writable) {
+    neuron::own_memory(tensor);
   }
   return neuron::alias_on_host(tensor, neuron::host_storage_over(tensor.storage(), /*keep_alive=*/true));
 }
@@ -81,7 +84,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
   m.def("default_generator", [](c10::DeviceIndex index) { return neuron::default_generator(index); });
 
-  m.def("host_alias", &host_alias);
+  m.def("host_alias", &host_alias, py::arg("tensor"), py::arg("writable"));
   m.def("adopt", &adopt);
   m.def("set_memory_limit", &neuron::set_memory_limit);
   m.def("memory_limit", &neuron::memory_limit);

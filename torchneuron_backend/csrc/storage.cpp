@@ -51,7 +51,8 @@ at::Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const at::Ten
 }  // namespace
 
 c10::Storage host_storage_over(const c10::Storage& device_storage, bool keep_alive) {
-  void* address = device_storage.mutable_data();
+  // Not mutable_data(): that would end the sharing of memory that is only read.
+  void* address = device_storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().mutable_get();
   c10::DataPtr pointer = keep_alive || protecting()
       ? c10::DataPtr(address, new Hold{keep_alive ? device_storage : c10::Storage(), Opening(address)}, &delete_hold,
                      c10::Device(c10::kCPU))
@@ -100,6 +101,23 @@ at::Tensor adopt_from_host(const at::Tensor& host, c10::Device device) {
   return device_tensor(adopt_storage(host.storage(), device), host);
 }
 
+void own_memory(const at::Tensor& tensor) {
+  if (tensor.has_storage()) {
+    tensor.storage().mutable_data();
+  }
+}
+
+void write_over(const at::Tensor& target, const at::Tensor& source) {
+  at::Tensor to = target, from = source;
+  for (int64_t dim = 0; dim < target.dim(); ++dim) {
+    if (target.stride(dim) == 0 && target.size(dim) > 1) {
+      to = to.narrow(dim, 0, 1);
+      from = from.narrow(dim, 0, 1);
+    }
+  }
+  to.copy_(from);
+}
+
 void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not resizable");
   queue::finish(storage.device().index());  // what is queued may use the old memory
@@ -113,6 +131,7 @@ void resize_storage(c10::StorageImpl& storage, size_t bytes) {
     device_allocator()->copy_data(fresh.get(), storage.data(), kept);
   }
   storage.set_data_ptr_noswap(std::move(fresh));
+  storage.clear_materializer();  // the new memory is shared with no one
   storage.set_nbytes(bytes);
 }
 

@@ -13,7 +13,8 @@ namespace neuron {
 at::Tensor alias_on_host(const at::Tensor& tensor, c10::Storage host_storage);
 
 // A host storage over the memory of a device storage; with `keep_alive`, it holds the device storage. In protect
-// mode the memory is open as long as the host storage lives.
+// mode the memory is open as long as the host storage lives. Memory that is to be written has to be the storage's own
+// by then: see `own_memory`.
 c10::Storage host_storage_over(const c10::Storage& device_storage, bool keep_alive);
 
 // A device tensor over the memory of `host`, a dense host tensor whose memory the device takes over (copies, in
@@ -31,6 +32,13 @@ at::Tensor geometry_of(const at::Tensor& tensor);
 
 // New memory of `device`.
 c10::Storage new_storage(size_t bytes, c10::Device device);
+
+// Gives a device tensor that is to be written memory of its own, if it shares it with a lazy clone.
+void own_memory(const at::Tensor& tensor);
+
+// Copies `source` into `target`, of the same sizes. Where `target` has one number in many places (expanded), it is
+// written once; torch's copy refuses that.
+void write_over(const at::Tensor& target, const at::Tensor& source);
 
 // Grows or shrinks a device storage, keeping the bytes that fit.
 void resize_storage(c10::StorageImpl& storage, size_t bytes);

@@ -102,3 +102,23 @@ def test_it_ends_with_its_parent() -> None:
             return
         time.sleep(0.05)
     pytest.fail("the child is still there")
+
+
+INTERPRETS = """
+import multiprocessing.resource_tracker, torch
+from torchneuron_backend.compiler import isolate
+
+def interpret(_):
+    graph = torch.fx.symbolic_trace(torch.nn.ReLU())
+    return torch.fx.Interpreter(graph).run(torch.ones(1)).item()
+
+# As in a process of a fork server, whose semaphores have names and are kept account of.
+multiprocessing.set_start_method("forkserver")
+multiprocessing.resource_tracker.ensure_running()
+print(isolate.Worker(interpret).ask(1, 60), isolate.call(interpret, 1, timeout_s=60))
+"""
+
+
+def test_the_progress_bars_of_torch_fx_leave_no_semaphore_behind() -> None:
+    done = run_python(INTERPRETS)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "1.0 1.0", "")

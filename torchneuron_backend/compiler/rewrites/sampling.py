@@ -1,6 +1,7 @@
 """Sampling at the places of a grid: over volumes, and the gradients over planes and volumes.
 
-Conventions of ATen/native/GridSampler.h: an element's neighbours are the corners of the cell around it.
+Conventions of ATen/native/GridSampler.h: an element's neighbours are the corners of the cell around it, and
+for cubic sampling of a plane the four by four elements around that, by the weights of ATen/native/UpSample.h.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import torch
 
 from .registry import aten, rewrites
 
-_BILINEAR, _NEAREST = 0, 1
+_BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
 _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
+_SHARPNESS = -0.75  # of the cubic convolution
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,21 @@ class _Corner:
     slopes: list[torch.Tensor]
 
 
-def _source(
-    x: torch.Tensor, size: int, padding: int, align_corners: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The coordinate in elements, and its slope with respect to the grid's."""
+def _in_elements(x: torch.Tensor, size: int, align_corners: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The grid's coordinate in elements, and its slope."""
     if align_corners:
-        place, slope = (x + 1.0) / 2.0 * (size - 1), torch.full_like(x, (size - 1) / 2.0)
-    else:
-        place, slope = ((x + 1.0) * size - 1.0) / 2.0, torch.full_like(x, size / 2.0)
+        return (x + 1.0) / 2.0 * (size - 1), torch.full_like(x, (size - 1) / 2.0)
+    return ((x + 1.0) * size - 1.0) / 2.0, torch.full_like(x, size / 2.0)
+
+
+def _padded(
+    place: torch.Tensor, slope: torch.Tensor, size: int, padding: int, align_corners: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where a coordinate in elements ends up by the padding, and its slope there."""
     if padding == _REFLECTION:
         low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
         if span == 0:
-            return torch.zeros_like(x), torch.zeros_like(x)
+            return torch.zeros_like(place), torch.zeros_like(slope)
         away = place - low
         slope = torch.where(away < 0, -slope, slope)
         flips = (away.abs() / span).floor()
@@ -58,10 +63,14 @@ def _corners(
 ) -> Iterator[_Corner]:
     """``sizes`` as the input has them; the grid's last dimension counts from the input's last."""
     count = len(sizes)
-    axes = [
-        _source(grid[..., count - 1 - dim].float(), size, padding, align_corners)
+    along = [
+        _in_elements(grid[..., count - 1 - dim].float(), size, align_corners)
         for dim, size in enumerate(sizes)
     ]
+    if mode == _BICUBIC:
+        yield from _cubic_taps(along, sizes, padding, align_corners)
+        return
+    axes = [_padded(*each, size, padding, align_corners) for each, size in zip(along, sizes, strict=True)]
     for bits in itertools.product((0, 1), repeat=count if mode == _BILINEAR else 0):
         yield _corner(axes, sizes, bits)
 
@@ -90,6 +99,54 @@ def _corner(
     return _Corner(
         place, torch.where(inside, weight, none), [torch.where(inside, slope, none) for slope in slopes]
     )
+
+
+@dataclass(frozen=True)
+class _Tap:
+    """Of one dimension: a safe index, whether it is inside, the weight and its slope."""
+
+    index: torch.Tensor
+    inside: torch.Tensor
+    weight: torch.Tensor
+    slope: torch.Tensor
+
+
+def _cubic_taps(
+    axes: list[tuple[torch.Tensor, torch.Tensor]], sizes: list[int], padding: int, align_corners: bool
+) -> Iterator[_Corner]:
+    """Padding is applied to the elements that are read, and not to the coordinate."""
+    dims = [_cubic(*axis, size, padding, align_corners) for axis, size in zip(axes, sizes, strict=True)]
+    for y, x in itertools.product(*dims):
+        inside = y.inside & x.inside
+        none = torch.zeros_like(y.weight)
+        yield _Corner(
+            y.index * sizes[1] + x.index,
+            torch.where(inside, y.weight * x.weight, none),
+            [
+                torch.where(inside, y.slope * x.weight, none),
+                torch.where(inside, y.weight * x.slope, none),
+            ],
+        )
+
+
+def _cubic(at: torch.Tensor, slope: torch.Tensor, size: int, padding: int, align_corners: bool) -> list[_Tap]:
+    """The four elements around a coordinate."""
+    a, first, taps = _SHARPNESS, at.floor(), []
+    part = at - first
+    for offset in (-1, 0, 1, 2):
+        away = (part - offset).abs()
+        sign = 1.0 if offset <= 0 else -1.0  # of the distance's slope
+        if offset in (0, 1):
+            weight = ((a + 2.0) * away - (a + 3.0)) * away * away + 1.0
+            steep = (3.0 * (a + 2.0) * away - 2.0 * (a + 3.0)) * away
+        else:
+            weight = ((a * away - 5.0 * a) * away + 8.0 * a) * away - 4.0 * a
+            steep = (3.0 * a * away - 10.0 * a) * away + 8.0 * a
+        index, _ = _padded(first + offset, slope, size, padding, align_corners)
+        inside = (index >= 0) & (index <= size - 1)
+        safe = index.clamp(0.0, float(size - 1)).to(torch.int64)
+        taps.append(_Tap(safe, inside, weight, sign * steep * slope))
+    return taps
 
 
 def _product(factors: list[torch.Tensor]) -> torch.Tensor:
@@ -126,7 +183,7 @@ def _grid_sampler_backward(
     align_corners: bool,
     output_mask: list[bool],
 ) -> Any:
-    if mode not in (_BILINEAR, _NEAREST):
+    if mode not in (_BILINEAR, _NEAREST, _BICUBIC):
         return NotImplemented
     batch, channels = x.shape[:2]
     sizes = list(x.shape[2:])
