@@ -1,10 +1,13 @@
 """The fallback: any operator with a CPU kernel works on copies, and its writes come back."""
 
+from typing import get_args
+
 import pytest
 import torch
 
 import torchneuron_backend
 from tests.torchneuron_backend.conftest import LIBRARY
+from torchneuron_backend import eager
 
 OPS = torch.ops.neuron_tests
 
@@ -99,3 +102,23 @@ def test_integers_have_a_histogram_as_on_other_accelerators(dtype: torch.dtype) 
     counts = torch.histc(experts, bins=4, min=0, max=3)
     assert (counts.dtype, counts.device.type) == (dtype, "neuron")
     assert counts.tolist() == [1, 1, 0, 3]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int16])
+@pytest.mark.parametrize("engine", get_args(eager.Engine))
+def test_positions_in_memory_mean_the_memory_that_the_argument_lies_in(
+    engine: eager.Engine, dtype: torch.dtype
+) -> None:
+    """Not the order of its elements: they differ where it has gaps or begins further on."""
+    host = torch.arange(24).to(dtype)
+    device = host.to("neuron")
+    new = torch.full((2, 2), -1, dtype=dtype)
+    with eager.engine(engine):
+        for view in (lambda x: x[::2], lambda x: x[4:], lambda x: x.view(4, 6).t(), lambda x: x):
+            copies = [torch.as_strided_copy(view(x), (2, 2), (4, 1), 1) for x in (host, device)]
+            assert torch.equal(copies[0], copies[1].cpu())
+            scattered = [
+                torch.as_strided_scatter(view(x), new.to(x.device), (2, 2), (4, 1), 2) for x in (host, device)
+            ]
+            assert torch.equal(scattered[0], scattered[1].cpu())
+    assert torch.equal(device.cpu(), host)

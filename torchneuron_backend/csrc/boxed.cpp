@@ -334,7 +334,9 @@ class HostCall {
   // Fallback. The device memory is open no longer than it takes to copy it.
   at::Tensor copied(const at::Tensor& tensor) {
     const c10::Storage& storage = tensor.storage();
-    if (!overlapping_.empty() && std::ranges::find(overlapping_, storage.unsafeGetStorageImpl()) != overlapping_.end()) {
+    const bool overlaps = !overlapping_.empty() &&
+        std::ranges::find(overlapping_, storage.unsafeGetStorageImpl()) != overlapping_.end();
+    if (overlaps || plan_.addresses_memory) {
       return alias_on_host(tensor, copied_storage_of(storage));
     }
     bytes_moved_ += tensor.numel() * tensor.itemsize();

@@ -1,5 +1,6 @@
 #include "op_plan.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,6 +33,11 @@ bool may_be_on_host(const std::string& op, const std::string& argument) {
 bool written_in_secret(const std::string& op, const std::string& argument) {
   return op.rfind("aten::native_batch_norm", 0) == 0 && (argument == "running_mean" || argument == "running_var") &&
       op.find("backward") == std::string::npos;
+}
+
+bool lies_in_order(const c10::IValue& value) {
+  return !value.isTensor() || !value.toTensor().defined() ||
+      (value.toTensor().is_contiguous() && value.toTensor().storage_offset() == 0);
 }
 
 std::optional<Type> type_of(const c10::Argument& argument) {
@@ -99,11 +105,17 @@ OpPlan::OpPlan(const c10::OperatorHandle& op)
   }
   draws = has_generator || op.hasTag(at::Tag::nondeterministic_seeded);
   shape_depends_on_data = op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
+  addresses_memory = std::ranges::any_of(
+      schema->arguments(), [](const c10::Argument& argument) { return argument.name() == "storage_offset"; });
   indexes = name == "aten::index.Tensor" || name == "aten::_unsafe_index.Tensor";
   draws_from_default = !has_generator && op.hasTag(at::Tag::nondeterministic_seeded);
 }
 
 bool OpPlan::is_native(c10::ScalarType dtype, const torch::jit::Stack& stack) const {
+  // A program sees elements in order, not the memory they lie in.
+  if (addresses_memory && !lies_in_order(stack[stack.size() - argument_count])) {
+    return false;
+  }
   if (is_native(dtype)) {
     return true;
   }

@@ -52,6 +52,7 @@ struct OpPlan {
   bool draws;                 // random, from whatever generator
   bool shape_depends_on_data; // of some result
   bool indexes;               // by tensors, which are masks or positions
+  bool addresses_memory;      // by positions in an argument's storage, not in the argument (aten::as_strided_copy)
   bool boxed = false;         // registration has put a BoxedKernel on the operator
   std::atomic<uint64_t> native_dtypes{0};  // one bit per c10::ScalarType
   std::array<std::atomic<uint64_t>, kConditions> conditional_dtypes{};  // the same, where a condition holds
