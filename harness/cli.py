@@ -220,7 +220,7 @@ def _selection(child: argparse.ArgumentParser) -> None:
     )
     child.add_argument("--model-filter", metavar="GLOB", help="models whose id matches")
     child.add_argument("--test-filter", metavar="GLOB", help="test cases whose id matches")
-    child.add_argument("--suites", help="comma-separated: models, opinfo, pytest, upstream")
+    child.add_argument("--suites", help="comma-separated: models, opinfo, claims, pytest, upstream")
     child.add_argument(
         "--upstream-families", metavar="LIST", help="comma-separated families of suite upstream"
     )
