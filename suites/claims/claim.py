@@ -70,7 +70,8 @@ class Claim:
         statement: one sentence.
         fresh: if not ``None``, it is checked in a process of its own with these variables in its
             environment; one that is ``None`` is removed.
-        recorded: whether op calls are recorded, and at least one has to be seen.
+        recorded: whether op calls are recorded, and at least one has to be seen. Not where a check itself
+            reads what is recorded, or runs an operator that was made for it and is no gap of the device.
     """
 
     topic: str

@@ -124,6 +124,7 @@ def mode_is_ignored(subject: Subject) -> None:
 @topic.claim(
     "options reads a few keys, fallback_execution among them: what does not compile then runs eagerly.",
     Source.DOCUMENTATION,
+    recorded=False,
 )
 def option_fallback_execution(subject: Subject) -> None:
     x = numbers(4)
@@ -132,7 +133,7 @@ def option_fallback_execution(subject: Subject) -> None:
         require_equal(subject, compiled(x.to(subject.name)), 2 * x, "the result of the eager graph")
 
 
-@topic.claim("A compile that fails raises by default.", Source.DOCUMENTATION)
+@topic.claim("A compile that fails raises by default.", Source.DOCUMENTATION, recorded=False)
 def a_failed_compile_raises(subject: Subject) -> None:
     with host_only_operator() as operator:
         compiled = _compile(subject, lambda x: operator(x), fullgraph=True)

@@ -24,7 +24,9 @@ ASYNCHRONOUS = {"NEURON_LAUNCH_BLOCKING": "0"}
 _COMPILE_RATIO = 5.0
 
 
-@topic.claim("An operator without support falls back to the CPU by default.", Source.DOCUMENTATION)
+@topic.claim(
+    "An operator without support falls back to the CPU by default.", Source.DOCUMENTATION, recorded=False
+)
 def falls_back(subject: Subject) -> None:
     x = numbers(3, 4)
     with host_only_operator() as operator:

@@ -32,7 +32,7 @@ def shows_device_work(subject: Subject) -> None:
 
 
 @topic.claim("NeuronConfig takes the modes DEVICE, RUNTIME, CPU_UTIL and HOST_MEMORY.", Source.DOCUMENTATION)
-def neuron_config(subject: Subject) -> None:
+def profile_modes(subject: Subject) -> None:
     config = find_name(subject, "NeuronConfig", "profiler", "profiling")
     mode = find_name(subject, "ProfileMode", "profiler", "profiling")
     modes = [getattr(mode, name, None) for name in ("DEVICE", "RUNTIME", "CPU_UTIL", "HOST_MEMORY")]

@@ -97,26 +97,21 @@ def _refused_or_on_host(subject: Subject, what: str, call: Callable[[], Any]) ->
 )
 def attention_masks(subject: Subject) -> None:
     causal = torch.ones(5, 5, dtype=torch.bool).triu(1)
-    for mask in (None, causal):
+    for what, mask in (("attention without a mask", None), ("causal attention", causal)):
         actual, expected = (_native_attention(device, mask) for device in (subject.name, "cpu"))
-        require_equal(
-            subject, actual, expected, "attention without a mask" if mask is None else "causal attention"
-        )
+        require_equal(subject, actual, expected, what)
     any_kind = (numbers(5, 5) > 0.5).fill_diagonal_(False)
     _refused_or_on_host(subject, "a mask of any kind", lambda: _native_attention(subject.name, any_kind))
 
 
 def _native_attention(device: str, mask: torch.Tensor | None) -> torch.Tensor:
     width, heads = 8, 2
-    x, weight, bias, out, out_bias = (
-        numbers(*shape, seed=seed).to(device)
-        for seed, shape in enumerate(
-            ((2, 5, width), (3 * width, width), (3 * width,), (width, width), (width,))
-        )
-    )
-    kind = {"mask": mask.to(device), "mask_type": 0} if mask is not None else {}  # 0: from each to each
+    shapes = ((2, 5, width), (3 * width, width), (3 * width,), (width, width), (width,))
+    x, weight, bias, out, out_bias = (numbers(*s, seed=n).to(device) for n, s in enumerate(shapes))
+    moved = None if mask is None else mask.to(device)
+    kind = None if mask is None else 0  # who may attend to whom, the same for all
     result: torch.Tensor = torch._native_multi_head_attention(
-        x, x, x, width, heads, weight, bias, out, out_bias, need_weights=False, **kind
+        x, x, x, width, heads, weight, bias, out, out_bias, moved, False, mask_type=kind
     )[0]
     return result
 
