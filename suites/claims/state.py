@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import torch
+
 _SET_BY_BACKENDS = ("assume_static_by_default", "automatic_dynamic_shapes", "recompile_limit")
 
 

@@ -1,4 +1,4 @@
-"""Suite ``claims`` in a run: planned, run by workers, stored, and judged by the expectations of its device."""
+"""Suite ``claims`` in a run: planned, run by workers, stored, and judged by expectations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_claims_are_run_and_stored_like_any_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_what_does_not_hold_on_neuron_is_a_known_failure(tmp_path: Path) -> None:
+def test_what_does_not_hold_is_a_known_failure(tmp_path: Path) -> None:
     run = harness.run(
         store=tmp_path / "store",
         device="neuron",

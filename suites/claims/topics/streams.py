@@ -13,6 +13,7 @@ from suites.claims.topics.execution import ASYNCHRONOUS
 topic = Topic("streams")
 
 _LEAST_SHARE = 0.7
+_ROUNDS = 7
 
 
 @topic.claim(
@@ -93,10 +94,16 @@ def priority_decides(subject: Subject) -> None:
 def one_hardware_queue(subject: Subject) -> None:
     torch.set_num_threads(1)  # a simulated engine must not be faster alone for the threads it then has
     one, two = torch.Stream(device=subject.name), torch.Stream(device=subject.name)
-    alone = min(_seconds(subject, (one, one)) for _ in range(3))
-    both = min(_seconds(subject, (one, two)) for _ in range(3))
-    share = both / alone
-    require(share >= _LEAST_SHARE, f"two streams took {share:.2f} of the time of one for the same work")
+    shares = sorted(_share(subject, one, two) for _ in range(_ROUNDS))
+    # A second engine shows in every round, another process on the machine in some.
+    seen = ", ".join(f"{share:.2f}" for share in shares)
+    require(shares[-2] >= _LEAST_SHARE, f"two streams took {seen} of the time of one for the same work")
+
+
+def _share(subject: Subject, one: torch.Stream, two: torch.Stream) -> float:
+    """How long two streams take for the same work, in parts of the time of one."""
+    alone = _seconds(subject, (one, one))
+    return _seconds(subject, (one, two)) / alone
 
 
 def _seconds(subject: Subject, streams: tuple[torch.Stream, torch.Stream]) -> float:
@@ -104,7 +111,7 @@ def _seconds(subject: Subject, streams: tuple[torch.Stream, torch.Stream]) -> fl
     x.mm(x)
     torch.accelerator.synchronize()
     started = time.perf_counter()
-    for _ in range(15):
+    for _ in range(8):
         for stream in streams:
             with stream:
                 x.mm(x)
