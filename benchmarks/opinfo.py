@@ -72,7 +72,8 @@ def run_upstream(
 ) -> tuple[Counter[str], float]:
     """Results of upstream's tests of the same operators and dtypes, and wall-clock seconds."""
     environment = {**os.environ, **suite_environment(device)}
-    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts="]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest"]
+    pytest += ["-o", "addopts="]
     listed = subprocess.run(
         [*pytest, "--collect-only", *FILES], cwd=folder, env=environment, capture_output=True, text=True
     ).stdout.splitlines()

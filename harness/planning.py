@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import processes
 from harness.errors import InfrastructureError, NothingCollectedError, UsageError
-from harness.profiles import MODELS, OPINFO, PYTEST, UPSTREAM, Profile
+from harness.profiles import CLAIMS, MODELS, OPINFO, PYTEST, UPSTREAM, Profile
 from harness.pytest_sessions import Session, collect
 from harness.upstream import collect_upstream
 from model_zoo.catalog import CatalogEntry, snapshot
@@ -101,6 +101,7 @@ def collect_cases(
     cases = [
         *_models(profile, endpoint),
         *_opinfo(profile),
+        *_claims(profile),
         *_pytest(profile, collect),
         *_upstream(profile, store, say),
     ]
@@ -222,6 +223,13 @@ def _opinfo(profile: Profile) -> list[Case]:
     return [case for case in cases if fnmatchcase(case.id, profile.test_filter)]
 
 
+def _claims(profile: Profile) -> list[Case]:
+    if CLAIMS not in profile.suites:
+        return []
+    cases = processes.call(_list_claims, timeout=_LISTING_SECONDS)
+    return [case for case in cases if fnmatchcase(case.id, profile.test_filter)]
+
+
 def _pytest(profile: Profile, collect: Collect) -> list[Case]:
     if PYTEST not in profile.suites:
         return []
@@ -263,3 +271,10 @@ def _list_opinfo(
         return cases(load_selection(selection), dtypes, checks, databases)
     except SelectionError as error:
         raise UsageError(str(error)) from error
+
+
+def _list_claims() -> list[Case]:
+    """Runs in a child, because claims are written in torch."""
+    from suites.claims import list_cases
+
+    return list_cases()

@@ -10,6 +10,7 @@ import transformers.models.auto.modeling_auto
 import transformers.models.bert.modeling_bert  # stands for what every model's module imports
 
 import harness.worker
+import suites.claims.run
 import suites.opinfo.trial
 from harness import devices
 

@@ -70,6 +70,8 @@ def _runner(case: Case, job: Job, device: devices.Device) -> Generator[CaseResul
         return run_stages(case, device, job.models)
     if case.kind is CaseKind.OPINFO:
         return _opinfo(case, device)
+    if case.kind is CaseKind.CLAIM:
+        return _claim(case, device)
     raise ValueError(f"{case.id}: the harness does not run {case.kind} cases itself")
 
 
@@ -77,6 +79,12 @@ def _opinfo(case: Case, device: devices.Device) -> Generator[CaseResult, None, N
     from suites import opinfo
 
     yield opinfo.run_case(case, device)
+
+
+def _claim(case: Case, device: devices.Device) -> Generator[CaseResult, None, None]:
+    from suites import claims
+
+    yield claims.run_case(case, device)
 
 
 def _record(log: EventLog, case: Case, attempt: int, stage: Stage, result: CaseResult) -> None:

@@ -143,6 +143,7 @@ class CaseKind(StrEnum):
     MODEL = "model"
     OPINFO = "opinfo"
     PYTEST = "pytest"
+    CLAIM = "claim"
 
 
 class Evidence(StrEnum):

@@ -27,6 +27,7 @@ def two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     tests = [Case(id=f"opinfo::f::c::{name}", kind=CaseKind.OPINFO) for name in ("a", "b")]
     monkeypatch.setattr(planning, "_models", lambda profile, endpoint: [])
     monkeypatch.setattr(planning, "_opinfo", lambda profile: tests)
+    monkeypatch.setattr(planning, "_claims", lambda profile: [])
 
 
 def plan(folder: Path, entry: str, **fields: object) -> tuple[dict[str, Expectation], list[str]]:
