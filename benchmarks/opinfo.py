@@ -73,7 +73,7 @@ def run_upstream(
     """Results of upstream's tests of the same operators and dtypes, and wall-clock seconds."""
     environment = {**os.environ, **suite_environment(device)}
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest"]
-    pytest += ["-o", "addopts="]
+    pytest += ["-c", os.devnull, f"--rootdir={folder}"]
     listed = subprocess.run(
         [*pytest, "--collect-only", *FILES], cwd=folder, env=environment, capture_output=True, text=True
     ).stdout.splitlines()
