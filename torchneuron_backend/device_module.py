@@ -61,7 +61,7 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """The number of devices: NEURON_RT_NUM_CORES, 2 when unset."""
+    """The number of devices: what NEURON_RT_VISIBLE_CORES lists, or NEURON_RT_NUM_CORES; else 2."""
     return _C.device_count()
 
 

@@ -59,6 +59,19 @@ def test_the_number_of_devices_is_a_variable(cores: str, count: str) -> None:
     assert ("not a number from 1 to 64" in done.stderr) == (count == "0")
 
 
+@pytest.mark.parametrize(
+    ("cores", "count"),
+    [("0", "1"), ("0-3", "4"), ("4,5,6", "3"), ("6,1-3", "4"), ("63", "1"), ("", "5")]
+    + [(bad, "0") for bad in ("64", "3-1", "1,", ",1", "1,1", "0-2,2", "-1", "1-", "a", "1 2", "0-3x")],
+)
+def test_the_cores_that_a_process_sees_are_a_variable(cores: str, count: str) -> None:
+    """It goes before the number of cores, unless it is empty."""
+    code = "import torch; print(torch.neuron.device_count())"
+    done = run_python(code, NEURON_RT_VISIBLE_CORES=cores, NEURON_RT_NUM_CORES="5")
+    assert done.stdout.split() == [count], done.stderr
+    assert ("not a list of cores from 0 to 63" in done.stderr) == (count == "0")
+
+
 def test_the_memory_limit_is_a_variable() -> None:
     code = "import torch; print(torch.neuron.mem_get_info()); torch.empty(2**20, device='neuron')"
     done = run_python(code, NEURON_SIM_MEMORY_LIMIT="1000000")

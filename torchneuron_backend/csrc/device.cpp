@@ -4,6 +4,8 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <bitset>
+#include <cctype>
 #include <cstdlib>
 #include <string>
 
@@ -20,7 +22,43 @@ std::atomic<bool> in_use{false};
 std::atomic<bool> bad_fork{false};
 thread_local c10::DeviceIndex current = 0;
 
+// How many cores a list such as "0-3,8" names, none of them twice; 0 if it is not such a list.
+c10::DeviceIndex cores_in(const char* text) noexcept {
+  std::bitset<kMaxDevices> cores;
+  while (true) {
+    char* end = nullptr;
+    const long first = std::isdigit(static_cast<unsigned char>(*text)) != 0 ? std::strtol(text, &end, 10) : -1;
+    long last = first;
+    if (first >= 0 && *end == '-') {
+      text = end + 1;
+      last = std::isdigit(static_cast<unsigned char>(*text)) != 0 ? std::strtol(text, &end, 10) : -1;
+    }
+    if (first < 0 || last < first || last >= kMaxDevices || (*end != '\0' && *end != ',')) {
+      return 0;
+    }
+    for (long core = first; core <= last; ++core) {
+      if (cores.test(static_cast<size_t>(core))) {
+        return 0;
+      }
+      cores.set(static_cast<size_t>(core));
+    }
+    if (*end == '\0') {
+      return static_cast<c10::DeviceIndex>(cores.count());
+    }
+    text = end + 1;
+  }
+}
+
+// The variables of the Neuron runtime; that which names the cores goes before that which counts them.
 c10::DeviceIndex read_device_count() noexcept {
+  if (const char* cores = std::getenv("NEURON_RT_VISIBLE_CORES"); cores != nullptr && *cores != '\0') {
+    const c10::DeviceIndex count = cores_in(cores);
+    if (count == 0) {
+      TORCH_WARN("NEURON_RT_VISIBLE_CORES is '", cores, "', not a list of cores from 0 to ", kMaxDevices - 1,
+                 " such as 0-3,8: no neuron device is available.");
+    }
+    return count;
+  }
   const char* text = std::getenv("NEURON_RT_NUM_CORES");
   if (text == nullptr || *text == '\0') {
     return kDefaultDevices;
