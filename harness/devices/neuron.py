@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from harness.devices.base import CompileFacts, Description, TorchDevice, merge
+from harness.devices.recording import CallRecorder
 from harness.telemetry import attribute
 from results.events import OpCall
 from results.vocabulary import Outcome, Route
@@ -136,32 +136,24 @@ def _eager_engine() -> str:
         return "unknown"
 
 
-class _CountersRecorder:
+class _CountersRecorder(CallRecorder):
     """The difference of the simulator's counters over the context; called and executed op are one."""
 
-    def __init__(self) -> None:
-        self._calls: tuple[OpCall, ...] = ()
-
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Set the counters to nothing."""
         import torchneuron_backend
 
         torchneuron_backend.reset_op_counters()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self, *, wait: bool) -> tuple[OpCall, ...]:
+        """Read the counters."""
         import torch
 
         import torchneuron_backend
 
-        if kind is None:
+        if wait:
             torch.accelerator.synchronize()
-        self._calls = merge([_call(row) for row in torchneuron_backend.op_counters()])
-
-    def calls(self) -> tuple[OpCall, ...]:
-        """What was counted; empty until the context has been left."""
-        return self._calls
+        return merge([_call(row) for row in torchneuron_backend.op_counters()])
 
 
 def _call(row: Mapping[str, Any]) -> OpCall:
@@ -181,53 +173,43 @@ def _call(row: Mapping[str, Any]) -> OpCall:
 class _PairingRecorder(_CountersRecorder):
     """Calls with the op the program called beside the kernel that ran; times include the pairing."""
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Follow every dispatched op as well."""
         from harness.devices.pairing import PairingMode
 
-        super().__enter__()
+        super().start()
         self._mode = PairingMode()
         self._mode.__enter__()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._mode.__exit__(kind, value, trace)
-        super().__exit__(kind, value, trace)
-        self._calls = attribute(self._calls, self._mode.calls())
+    def stop(self, *, wait: bool) -> tuple[OpCall, ...]:
+        """Say of each counted kernel which op was called."""
+        self._mode.__exit__(None, None, None)
+        return attribute(super().stop(wait=wait), self._mode.calls())
 
 
-class _NamesRecorder:
+class _NamesRecorder(CallRecorder):
     """What the real device tells: which ops ran and which fell back, as sets of names.
 
     ``torch_neuronx.get_executed_ops`` and ``get_fallback_ops`` keep no counts, so every name
     counts once a stage; compare sets on this device, not shares of calls.
     """
 
-    def __init__(self) -> None:
-        self._calls: tuple[OpCall, ...] = ()
-
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Forget the names."""
         import torch_neuronx
 
         torch_neuronx.clear_op_tracking()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self, *, wait: bool) -> tuple[OpCall, ...]:
+        """One call a name."""
         import torch
         import torch_neuronx
 
-        if kind is None:
+        if wait:
             torch.accelerator.synchronize()
         fallen = set(torch_neuronx.get_fallback_ops())
         ran = set(torch_neuronx.get_executed_ops()) - fallen
-        self._calls = merge(
+        return merge(
             [OpCall(called=name, executed=name, dtype="", device_calls=1) for name in ran]
             + [OpCall(called=name, executed=name, dtype="", fallback_calls=1) for name in fallen]
         )
-
-    def calls(self) -> tuple[OpCall, ...]:
-        """One call a name; empty until the context has been left."""
-        return self._calls

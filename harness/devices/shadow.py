@@ -9,41 +9,32 @@ the profiler keeps none.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from harness.devices.base import merge
+from harness.devices.recording import CallRecorder
 from results.events import OpCall
 
 _FALLBACK_MARK = "aten::_to_cpu"
 
 
-class ShadowRecorder:
-    """Context manager that profiles its body and sorts the operators it saw.
+class ShadowRecorder(CallRecorder):
+    """Profiles its body and sorts the operators it saw.
 
     On the CPU itself every operator is a device call.
     """
 
-    def __init__(self) -> None:
-        self._calls: tuple[OpCall, ...] = ()
-
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Start the profiler."""
         from torch.profiler import ProfilerActivity, profile
 
         self._profile = profile(activities=[ProfilerActivity.CPU], record_shapes=False)
         self._profile.__enter__()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._profile.__exit__(kind, value, trace)
-        if kind is None:
-            self._calls = self._read()
-
-    def calls(self) -> tuple[OpCall, ...]:
-        """What was counted; empty until the context has been left."""
-        return self._calls
+    def stop(self, *, wait: bool) -> tuple[OpCall, ...]:
+        """Stop the profiler and read it; what was launched has been seen already."""
+        self._profile.__exit__(None, None, None)
+        return self._read()
 
     def _read(self) -> tuple[OpCall, ...]:
         found: list[OpCall] = []
