@@ -9,41 +9,12 @@ import pytest
 import torch
 
 from results.vocabulary import Outcome
-from suites.opinfo import Selection, load_selection, run_case, trial
+from suites.opinfo import load_selection, run_case
 from suites.opinfo.catalog import cases
 from suites.opinfo.entries import OP_DB, OpEntry, entries, operators
 from suites.opinfo.subject import subject_of
 from tests.suites.fakes import FakeDevice
-
-
-def case_of(op, dtype="float32", check="forward"):
-    (case,) = cases(Selection("test", (op,)), (dtype,), (check,))
-    return case
-
-
-@pytest.fixture
-def on_device(monkeypatch):
-    """Make an operator do something else on the device than on the CPU.
-
-    A case calls the operator for all samples on the reference first, inside ``_on_reference``; what
-    is called after that is the device's.
-    """
-
-    def change(op, wrong):
-        info, right = operators()[op], operators()[op].op
-        monkeypatch.setattr(info, "op", right)
-        reference = trial._on_reference
-
-        def and_then(*arguments):
-            info.op = right
-            found = reference(*arguments)
-            info.op = lambda *args, **kwargs: wrong(right, *args, **kwargs)
-            return found
-
-        monkeypatch.setattr(trial, "_on_reference", and_then)
-        return case_of(op)
-
-    return change
+from tests.suites.opinfo_cases import case_of
 
 
 def test_the_cpu_agrees_with_itself_over_the_whole_first_slice():
