@@ -32,7 +32,7 @@ class Traits:
         random_with: operator → argument that, if given and true, makes it random.
         factories: operators that are given the device where a sample names none.
         cpu_arguments: operator → positions among ``args`` that must stay on the CPU.
-        without_reference: check → operator → why the CPU cannot be asked.
+        without_reference: check, or form of its calls → operator → why nothing can be said.
         widened: operator → wider bounds.
     """
 
@@ -62,7 +62,7 @@ class Traits:
         return self.uncompared.get(op, "")
 
     def why_without_reference(self, check: str, op: str) -> str:
-        """Why the CPU cannot be asked what a check asks of an operator; ``""`` if it can."""
+        """Why nothing can be said of what a check, or a form of it, asks; ``""`` if something can."""
         return self.without_reference.get(check, {}).get(op, "")
 
     def tolerance(self, op: str, dtype: str, of_device: Tolerance) -> Tolerance:

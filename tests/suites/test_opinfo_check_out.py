@@ -83,7 +83,7 @@ def casts_in_silence(right, *args, out, **kwargs):
         ),
         (warns_of_empty, "out without elements: output.warned of resizing: is 'UserWarning', expected ''"),
         (warns_in_another_category, "is 'DeprecationWarning', expected 'UserWarning'"),
-        (changes_strides, "strides of out"),
+        (changes_strides, "kept the strides of out: is 'False', expected 'True'"),
         (writes_between, "memory of out"),
         (casts_in_silence, "out of another dtype: raised nothing; the CPU raises RuntimeError"),
     ],
@@ -126,6 +126,13 @@ def test_an_out_on_the_cpu_must_be_refused_by_another_device(on_device):
     result = run_case(on_device("exp", takes_it, check="out"), device)
     assert result.outcome is Outcome.FAILED_NUMERIC
     assert "out on the CPU: raised nothing" in result.message
+
+
+def test_a_device_need_not_change_strides_as_the_cpu_does():
+    """linalg.eig of the CPU gives its out the strides that LAPACK wants, that of the device keeps them."""
+    for device in (FakeDevice(), NeuronDevice()):
+        result = run_case(case_of("linalg.eig", check="out"), device)
+        assert (result.outcome, result.message) == (Outcome.PASSED, "")
 
 
 def test_what_takes_no_out_says_so():

@@ -25,7 +25,15 @@ def notes(op):
 
 @pytest.mark.parametrize(
     ("op", "places"),
-    [("add", {0, 1}), ("atan2", {0, 1}), ("exp", set()), ("mm", set()), ("addcmul", set()), ("take", set())],
+    [
+        ("add", {0, 1}),
+        ("atan2", {0, 1}),
+        ("exp", set()),
+        ("mm", set()),
+        ("addcmul", set()),
+        ("take", set()),
+        ("inner", set()),
+    ],
 )
 def test_only_element_wise_operators_of_two_tensors_are_mixed(op, places):
     assert notes(op) == places
@@ -65,7 +73,7 @@ def refuses(right, x, y, **kwargs):
     ("wrong", "outcome", "said"),
     [
         (result_on_the_cpu, Outcome.FAILED_NUMERIC, "is on cpu, expected on neuron"),
-        (refuses, Outcome.FAILED_EXCEPTION, "on the CPU: tensors on two devices"),
+        (refuses, Outcome.FAILED_EXCEPTION, "argument 0: tensors on two devices"),
     ],
 )
 def test_a_device_that_does_not_mix_fails(on_device, wrong, outcome, said):

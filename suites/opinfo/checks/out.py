@@ -29,7 +29,9 @@ WRONG_SHAPE = "out of another shape"
 WRONG_DTYPE = "out of another dtype"
 ELSEWHERE = "out on the CPU"
 
-_KEEPS_MEMORY = (FITTING, GAPS, WRONG_DTYPE)
+_FIT = (FITTING, GAPS, WRONG_DTYPE)
+_KEPT = "kept the strides of out"
+_MEMORY = "memory of out"
 
 
 class Out(FormsCheck):
@@ -47,7 +49,9 @@ class Out(FormsCheck):
 
     def lacks(self, entry: Entry, dtype: torch.dtype) -> str:
         """Many operators are composed of others and take no ``out=``."""
-        return "" if entry.takes_out else "it has no form with out="
+        if not entry.takes_out:
+            return "it has no form with out="
+        return load_traits().why_without_reference(self.name, entry.name)
 
     def calls(self, subject: Subject) -> Sequence[Call]:
         """A few samples, in every form each, with ``out`` among the keyword arguments."""
@@ -65,23 +69,27 @@ class Out(FormsCheck):
             there = _each(call.kwargs["out"], torch.Tensor.cpu)
             return subject.entry.run(dataclasses.replace(call, kwargs=call.kwargs | {"out": there}))
         outs = _as_tuple(call.kwargs["out"])
+        strides = [out.stride() for out in outs]
         memory = [memory_of(out) for out in outs] if call.form == GAPS else []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             result = subject.entry.run(call)
         found = _as_tuple(result)
         same = len(found) == len(outs) and all(one is two for one, two in zip(found, outs, strict=True))
-        kept = call.form in _KEEPS_MEMORY
+        kept = strides == [out.stride() for out in outs]
         return {
             "result": result,
             "returned out itself": str(same),
             "warned of resizing": _resize_warnings(caught),
-            "strides of out": str([out.stride() for out in outs]) if kept else "",
-            "memory of out": memory,
+            _KEPT: str(kept) if call.form in _FIT else "",
+            _MEMORY: memory if kept else [],
         }
 
     def judge(self, sample: Sample, subject: Subject, device: TestedDevice) -> None:
-        """For the CPU under test there is no other device to put an ``out`` on."""
+        """For the CPU under test there is no other device; and no device need do what the CPU must not."""
+        expected, actual = sample.expected.value, sample.actual
+        if isinstance(expected, dict) and isinstance(actual, dict) and expected[_KEPT] == "False":
+            actual |= {_KEPT: "False", _MEMORY: []}
         if sample.call.form == ELSEWHERE and device.name == "cpu":
             sample.outcome = Outcome.VACUOUS
             sample.error = None
@@ -114,7 +122,7 @@ def _outs(call: Call, subject: Subject) -> Iterator[tuple[str, Any]]:
         yield EMPTY, _each(plain, lambda one: one.new_empty(0))
     yield WRONG_SHAPE, _each(plain, lambda one: _filled(_other_shape(one), one.dtype))
     yield WRONG_DTYPE, _each(plain, lambda one: _filled(one.shape, _other_dtype(one.dtype)))
-    if call.tensors():
+    if call.tensors() and not load_traits().why_without_reference(ELSEWHERE, subject.entry.name):
         yield ELSEWHERE, _each(plain, _spoiled)
 
 

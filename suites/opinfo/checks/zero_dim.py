@@ -21,6 +21,8 @@ from suites.opinfo.traits import load_traits
 _EACH = 7
 """Calls of each of three kinds."""
 
+MIXED = "tensor without dimensions on the CPU"
+
 
 class ZeroDim(Check):
     """Calls with 0-dim tensors.
@@ -82,10 +84,11 @@ def _scalars(call: Call) -> Call:
 
 def _mixed(call: Call, subject: Subject) -> Iterator[Call]:
     tensors = call.tensors()
-    for place in range(len(tensors)) if len(tensors) > 1 else ():
+    refused = load_traits().why_without_reference(MIXED, subject.entry.name)
+    for place in range(len(tensors)) if len(tensors) > 1 and not refused else ():
         made = _replaced(call, place, _scalar)
         if _may_mix(made, place, subject):
-            yield dataclasses.replace(made, form=f"tensor argument {place} on the CPU", note=place)
+            yield dataclasses.replace(made, form=f"{MIXED}, argument {place}", note=place)
 
 
 def _replaced(call: Call, place: int, function: Any) -> Call:

@@ -23,7 +23,9 @@ class ZeroSize(Check):
     name = "zero_size"
     meaning = "Where one size is 0 in all tensors and the CPU does not raise, shape, dtype and values agree."
     derived = True
+    wide = True
     empty_proves = True
+    calls_prove = False  # where nothing is to be computed, nothing need be called
 
     def lacks(self, entry: Entry, dtype: torch.dtype) -> str:
         """For some the CPU is no reference."""
