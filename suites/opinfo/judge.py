@@ -55,6 +55,7 @@ class Sample:
         arguments, actual, error: what the device was given, and what it returned or raised.
         outcome, message, metrics: the judgement.
         uncompared: why its values were not compared, ``""`` if they were.
+        raised: whether it raised, and rightly so.
     """
 
     call: Call
@@ -67,6 +68,7 @@ class Sample:
     message: str = ""
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
     uncompared: str = ""
+    raised: bool = False
 
     def attempt(self, action: Callable[[], Any]) -> Any:
         """Do a step on the device unless an earlier one raised; what it raises is the sample's error."""
@@ -108,7 +110,7 @@ def _compare(sample: Sample, device: TestedDevice, op: str, dtype: str) -> None:
     """
     found = _against(sample, sample.expected, device, op, dtype)
     if found.outcome is not Outcome.PASSED and sample.wide is not None:
-        wide = _narrowed(sample.wide, sample.expected)
+        wide = narrowed(sample.wide, sample.expected)
         truth = _against(sample, wide, device, op, dtype)
         # NaN throughout on the CPU says nothing; float64 may show that it is wrong.
         if truth.outcome is Outcome.PASSED or found.outcome is Outcome.VACUOUS is not truth.outcome:
@@ -130,7 +132,7 @@ def _as_near(sample: Sample, wide: Reference, device: str) -> bool:
 
 def _leaf_as_near(device: str, ours: Any, theirs: Any, truth: Any) -> bool:
     if not all(isinstance(leaf, torch.Tensor) for leaf in (ours, theirs, truth)):
-        return bool(ours == theirs)
+        return type(ours) is type(theirs) and bool(ours == theirs)
     kinds = {(leaf.shape, leaf.dtype, leaf.layout) for leaf in (ours, theirs, truth)}
     if len(kinds) > 1 or ours.device.type != device:
         return False
@@ -167,7 +169,7 @@ def _against(sample: Sample, reference: Reference, device: TestedDevice, op: str
     return Comparison(worst.outcome, worst.message, _add([dict(found.metrics) for found in comparisons]))
 
 
-def _narrowed(wide: Reference, like: Reference) -> Reference:
+def narrowed(wide: Reference, like: Reference) -> Reference:
     """The reference in float64, rounded once to the dtypes of the other; as it is if it is another tree."""
     leaves, tree = tree_flatten((wide.value, wide.written))
     others, other_tree = tree_flatten((like.value, like.written))

@@ -38,11 +38,15 @@ class Call:
 
     Attributes:
         differentiated: picks from the result what is to be differentiated (``output_process_fn_grad``).
+        form: which of its forms a check made, in words a report can show; ``""`` for the sample itself.
+        note: what else a check wants to know of it again.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     differentiated: Callable[[Any], Any] = _unchanged
+    form: str = ""
+    note: Any = None
 
     def tensors(self) -> list[torch.Tensor]:
         """Every tensor among the arguments, in order."""

@@ -32,6 +32,7 @@ class Traits:
         random_with: operator → argument that, if given and true, makes it random.
         factories: operators that are given the device where a sample names none.
         cpu_arguments: operator → positions among ``args`` that must stay on the CPU.
+        without_reference: check, or form of its calls → operator → why nothing can be said.
         widened: operator → wider bounds.
     """
 
@@ -39,6 +40,7 @@ class Traits:
     random_with: Mapping[str, str]
     factories: frozenset[str]
     cpu_arguments: Mapping[str, tuple[int, ...]]
+    without_reference: Mapping[str, Mapping[str, str]]
     widened: Mapping[str, Widened]
 
     def names(self) -> list[str]:
@@ -48,6 +50,7 @@ class Traits:
             *self.random_with,
             *sorted(self.factories),
             *self.cpu_arguments,
+            *(op for ops in self.without_reference.values() for op in ops),
             *self.widened,
         ]
 
@@ -57,6 +60,10 @@ class Traits:
         if argument is not None and kwargs.get(argument):
             return f"random with {argument}"
         return self.uncompared.get(op, "")
+
+    def why_without_reference(self, check: str, op: str) -> str:
+        """Why nothing can be said of what a check, or a form of it, asks; ``""`` if something can."""
+        return self.without_reference.get(check, {}).get(op, "")
 
     def tolerance(self, op: str, dtype: str, of_device: Tolerance) -> Tolerance:
         """The wider of the device's bounds and the operator's own."""
@@ -71,12 +78,17 @@ def load_traits() -> Traits:
     """Read the traits that come with the package."""
     raw: dict[str, Any] = tomllib.loads(resources.files("suites.opinfo").joinpath("traits.toml").read_text())
     return Traits(
-        uncompared={op: reason for reason, ops in raw["uncompared"].items() for op in ops},
+        uncompared=_by_operator(raw["uncompared"]),
         random_with=raw["random_with"],
         factories=frozenset(raw["factories"]["ops"]),
         cpu_arguments={op: tuple(places) for op, places in raw["cpu_arguments"].items()},
+        without_reference={check: _by_operator(table) for check, table in raw["without_reference"].items()},
         widened={op: _widened(table) for op, table in raw["tolerances"].items()},
     )
+
+
+def _by_operator(by_reason: Mapping[str, list[str]]) -> dict[str, str]:
+    return {op: reason for reason, ops in by_reason.items() for op in ops}
 
 
 def _widened(table: Mapping[str, Any]) -> Widened:

@@ -9,41 +9,12 @@ import pytest
 import torch
 
 from results.vocabulary import Outcome
-from suites.opinfo import Selection, load_selection, run_case, trial
+from suites.opinfo import load_selection, run_case
 from suites.opinfo.catalog import cases
 from suites.opinfo.entries import OP_DB, OpEntry, entries, operators
 from suites.opinfo.subject import subject_of
 from tests.suites.fakes import FakeDevice
-
-
-def case_of(op, dtype="float32", check="forward"):
-    (case,) = cases(Selection("test", (op,)), (dtype,), (check,))
-    return case
-
-
-@pytest.fixture
-def on_device(monkeypatch):
-    """Make an operator do something else on the device than on the CPU.
-
-    A case calls the operator for all samples on the reference first, inside ``_on_reference``; what
-    is called after that is the device's.
-    """
-
-    def change(op, wrong):
-        info, right = operators()[op], operators()[op].op
-        monkeypatch.setattr(info, "op", right)
-        reference = trial._on_reference
-
-        def and_then(*arguments):
-            info.op = right
-            found = reference(*arguments)
-            info.op = lambda *args, **kwargs: wrong(right, *args, **kwargs)
-            return found
-
-        monkeypatch.setattr(trial, "_on_reference", and_then)
-        return case_of(op)
-
-    return change
+from tests.suites.opinfo_cases import case_of
 
 
 def test_the_cpu_agrees_with_itself_over_the_whole_first_slice():
@@ -195,14 +166,6 @@ def narrow_and_wide(narrow, wide):
     return lambda x: torch.full_like(x, wide if x.dtype is torch.float64 else narrow)
 
 
-def test_a_device_that_is_right_where_the_cpu_rounds_badly_passes(on_device, monkeypatch):
-    monkeypatch.setattr(operators()["sin"], "op", narrow_and_wide(narrow=1.0, wide=2.0))
-    assert run_case(on_device("sin", lambda _, x: torch.full_like(x, 2.0)), FakeDevice()).passed
-    assert run_case(on_device("sin", lambda _, x: torch.full_like(x, 1.0)), FakeDevice()).passed
-    wrong = run_case(on_device("sin", lambda _, x: torch.full_like(x, 5.0)), FakeDevice())
-    assert (wrong.outcome, "expected 1.0" in wrong.message) == (Outcome.FAILED_NUMERIC, True)
-
-
 @pytest.mark.parametrize(("given", "passes"), [(2.9, True), (4.0, True), (4.1, False), (torch.nan, False)])
 def test_a_device_may_be_twice_as_far_from_float64_as_the_cpu_is(on_device, monkeypatch, given, passes):
     monkeypatch.setattr(operators()["sin"], "op", narrow_and_wide(narrow=1.0, wide=2.0))
@@ -216,43 +179,9 @@ def test_nan_that_float64_shows_to_be_wrong_fails(on_device, monkeypatch):
     assert (result.outcome, "expected 2.0" in result.message) == (Outcome.FAILED_NUMERIC, True)
 
 
-def test_memory_with_gaps_is_a_check_of_its_own(on_device):
-    """A device that takes every tensor's elements to lie side by side."""
-
-    def ignores_strides(right, x):
-        return right(torch.as_strided(x, x.shape, torch.empty(x.shape).stride()))
-
-    on_device("exp", ignores_strides)
-    assert run_case(case_of("exp"), FakeDevice()).passed
-    on_device("exp", ignores_strides)
-    result = run_case(case_of("exp", check="noncontiguous"), FakeDevice())
-    assert result.outcome is Outcome.FAILED_NUMERIC
-
-
 def test_an_operator_without_tensors_has_no_memory_with_gaps():
     result = run_case(case_of("arange", check="noncontiguous"), FakeDevice())
     assert (result.outcome, result.facts["category"]) == (Outcome.SKIPPED_UPSTREAM, "needs_samples")
-
-
-def test_a_device_that_gives_other_bits_each_time_is_not_deterministic(on_device):
-    calls = iter(range(1000))
-
-    def drifts(right, x, **kwargs):
-        return right(x, **kwargs) + (1e-6 if next(calls) % 3 == 2 else 0)
-
-    on_device("sum", drifts)
-    assert run_case(case_of("sum"), FakeDevice()).passed  # within the tolerance
-    on_device("sum", drifts)
-    result = run_case(case_of("sum", check="determinism"), FakeDevice())
-    assert (result.outcome, "run 3" in result.message) == (Outcome.FAILED_NUMERIC, True)
-
-
-def test_random_operators_are_deterministic_under_a_seed(on_device):
-    assert run_case(case_of("nn.functional.dropout", check="determinism"), FakeDevice()).passed
-    on_device("nn.functional.dropout", lambda right, x, **kwargs: x * torch.rand(1, generator=unseeded))
-    unseeded = torch.Generator().manual_seed(7)
-    result = run_case(case_of("nn.functional.dropout", check="determinism"), FakeDevice())
-    assert result.outcome is Outcome.FAILED_NUMERIC
 
 
 def test_uninitialised_memory_has_no_determinism():

@@ -270,3 +270,16 @@ def test_complex_and_64_bit_numbers_are_exact() -> None:
     torch.testing.assert_close(number.grad.cpu(), torch.tensor([0.6 + 0.8j]))
     wave = torch.arange(4, dtype=torch.float64, device=DEVICE) * 1j
     torch.testing.assert_close(torch.fft.ifft(torch.fft.fft(wave)), wave)
+
+
+@pytest.mark.parametrize("operator", [torch.any, torch.all])
+@pytest.mark.parametrize("dims", [0, (0, 1)], ids=["one dimension", "two"])
+def test_a_logical_reduction_writes_bool_and_uint8_only(operator: Callable[..., Any], dims: Any) -> None:
+    """As on the host and CUDA; for two dimensions torch brings other devices a form that takes any dtype."""
+    tensor = torch.ones(2, 3, device=DEVICE)
+    for dtype in (torch.bool, torch.uint8):
+        out = torch.zeros(operator(tensor, dims).shape, dtype=dtype, device=DEVICE)
+        assert operator(tensor, dims, out=out) is out
+        assert out.all()
+    with pytest.raises(RuntimeError, match="only supports bool tensor for result, got: Float"):
+        operator(tensor, dims, out=torch.empty(0, device=DEVICE))

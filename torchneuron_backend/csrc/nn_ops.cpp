@@ -1,8 +1,10 @@
 // Operators that torch routes to every PrivateUse1 device and for which there is no host kernel, or not for every dtype
-// that accelerators take.
+// that accelerators take, or whose generic form takes what the host's and CUDA's refuse.
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/all_native.h>
+#include <ATen/ops/any_native.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
@@ -105,7 +107,26 @@ void histc(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (c10::isIntegralType(dtype, /*includeBool=*/false)) stack->back() = stack->back().toTensor().to(dtype);
 }
 
+// Over several dimensions torch has kernels for the host and CUDA, and for other devices a form that copies its
+// result into an out= of any dtype. Over one dimension all refuse that, in these words.
+void check_logical_out(const char* name, const Tensor& out) {
+  const auto dtype = out.scalar_type();
+  TORCH_CHECK(dtype == at::kBool || dtype == at::kByte, name, " only supports bool tensor for result, got: ", dtype);
+}
+
+Tensor& all_dims_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, Tensor& out) {
+  check_logical_out("all", out);
+  return at::native::all_dims_out_default(self, dim, keepdim, out);
+}
+
+Tensor& any_dims_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, Tensor& out) {
+  check_logical_out("any", out);
+  return at::native::any_dims_out_default(self, dim, keepdim, out);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("all.dims_out", &all_dims_out);
+  m.impl("any.dims_out", &any_dims_out);
   m.impl("histc", torch::CppFunction::makeFromBoxedFunction<&histc>());
   m.impl("convolution_overrideable", &convolution_overrideable);
   m.impl("convolution_backward_overrideable", &convolution_backward_overrideable);

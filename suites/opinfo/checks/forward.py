@@ -38,21 +38,21 @@ class NonContiguous(Check):
 
     def calls(self, subject: Subject) -> Sequence[Call]:
         """Those of the samples that have a tensor of at least two elements."""
-        made = [map_tensors(_with_gaps, call) for call in subject.calls if _has_room(call)]
+        made = [map_tensors(with_gaps, call) for call in subject.calls if _has_room(call)]
         return spread(made, self.most)
 
 
 def _has_room(call: Call) -> bool:
-    return any(_can_have_gaps(tensor) for tensor in call.tensors())
+    return any(can_have_gaps(tensor) for tensor in call.tensors())
 
 
-def _can_have_gaps(tensor: torch.Tensor) -> bool:
+def can_have_gaps(tensor: torch.Tensor) -> bool:
     return tensor.layout == torch.strided and tensor.numel() > 1 and type(tensor) is torch.Tensor
 
 
-def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
     """The same values in every other element of twice the memory, as upstream's ``noncontiguous_like``."""
-    if not _can_have_gaps(tensor):
+    if not can_have_gaps(tensor):
         return tensor
     return torch.stack([tensor, torch.zeros_like(tensor)], dim=-1)[..., 0].detach()
 
