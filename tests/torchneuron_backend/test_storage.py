@@ -134,6 +134,12 @@ def test_typed_storages_do_the_same(typed: torch.TypedStorage) -> None:
     assert typed.double().device == torch.device(DEVICE)
 
 
+def test_typed_storages_have_no_deprecated_class_of_the_device(typed: torch.TypedStorage) -> None:
+    assert typed.type() == "torch.storage.TypedStorage"
+    assert torch.ones(1, device=DEVICE).storage_type() is None
+    assert not hasattr(torch.neuron, "FloatStorage")
+
+
 @pytest.mark.filterwarnings("ignore:The argument 'device' of Tensor:DeprecationWarning")
 def test_host_storages_are_pinned_for_the_device() -> None:
     host = torch.arange(4.0).untyped_storage()

@@ -50,6 +50,7 @@ int64_t now() {
 class Session final : public libkineto::IActivityProfilerSession {
  public:
   void start() override {
+    queue::finish_all();  // what was launched before is no part of it
     std::lock_guard<std::mutex> lock(recording().mutex);
     recording().activities.clear();
     recording().on.store(true);

@@ -4,6 +4,7 @@ import threading
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -39,6 +40,17 @@ def test_the_profiler_shows_when_the_device_worked() -> None:
     assert kernel.name == "aten::mm"
     (ran,) = [k for k in kernels if k.name == "aten::mm"]
     assert ran.time_range.start >= call.time_range.end  # the gate was closed when the call returned
+
+
+def test_a_profile_has_no_work_that_was_launched_before_it() -> None:
+    x = ones()
+    learn(lambda: x * 2)
+    gate(x)
+    x * 2
+    threading.Timer(0.3, gates[0].set).start()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as recorded:
+        torch.neuron.synchronize()
+    assert [e.name for e in recorded.events() or () if e.device_type == DeviceType.PrivateUse1] == []
 
 
 def test_a_caller_that_traces_through_the_python_dispatcher_is_not_followed_into_the_queue() -> None:
