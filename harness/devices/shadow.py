@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from harness.devices.base import merge
+from results.calls import merge
 from results.events import OpCall
 
 _FALLBACK_MARK = "aten::_to_cpu"

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from results.calls import merge
 from results.events import OpCall
 from results.vocabulary import Outcome
-from suites.compare import Comparison, compare
-from suites.device import TestedDevice, Tolerance
+from suites.compare import Comparison, ToleranceOf, compare
+from suites.device import TestedDevice
 from suites.opinfo.samples import Call
 from suites.opinfo.traits import load_traits
 from suites.result import CaseResult, qualified_name, shortened_traceback
@@ -54,6 +55,7 @@ class Sample:
         arguments, actual, error: what the device was given, and what it returned or raised.
         outcome, message, metrics: the judgement.
         uncompared: why its values were not compared, ``""`` if they were.
+        calls: op calls that the device's recorder cannot see.
     """
 
     call: Call
@@ -66,6 +68,7 @@ class Sample:
     message: str = ""
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
     uncompared: str = ""
+    calls: tuple[OpCall, ...] = ()
 
     def attempt(self, action: Callable[[], Any]) -> Any:
         """Do a step on the device unless an earlier one raised; what it raises is the sample's error."""
@@ -85,34 +88,51 @@ class Sample:
             self.message = str(self.error)[:MESSAGE_CHARACTERS] or qualified_name(self.error)
 
 
-def judge(sample: Sample, device: TestedDevice, op: str, dtype: str, *, empty_proves: bool = False) -> None:
-    """Compare a sample's results, or classify what was raised, the comparison included."""
+def judge(
+    sample: Sample,
+    device: TestedDevice,
+    op: str,
+    dtype: str,
+    *,
+    empty_proves: bool = False,
+    tolerance: ToleranceOf | None = None,
+) -> None:
+    """Compare a sample's results, or classify what was raised, the comparison included.
+
+    Args:
+        tolerance: other bounds by dtype than the device's for one operator.
+    """
     sample.uncompared = load_traits().why_uncompared(op, sample.call.kwargs)
-    sample.conclude(lambda: _compare(sample, device, op, dtype), device)
+    bounds = _bounds(op, tolerance or device.tolerance)
+    sample.conclude(lambda: _compare(sample, device, bounds, dtype), device)
     # An empty result was compared by its shape and dtype, which is all it has.
     nothing = sample.outcome is Outcome.VACUOUS and not sample.metrics.get("compared")
     if empty_proves and nothing and sample.error is None:
         sample.outcome, sample.message = Outcome.PASSED, ""
 
 
-def _compare(sample: Sample, device: TestedDevice, op: str, dtype: str) -> None:
+def _bounds(op: str, of_device: ToleranceOf) -> ToleranceOf:
+    """The device's, or wider where the traits say why."""
+    return lambda dtype: load_traits().tolerance(op, dtype, of_device(dtype))
+
+
+def _compare(sample: Sample, device: TestedDevice, bounds: ToleranceOf, dtype: str) -> None:
     """Right is what agrees with the CPU in the same dtype, or with the CPU in float64.
 
     One alone would not do: in two bytes the CPU itself may be far from the truth, and float64 takes the other
     branch where rounding decides (``floor``, ``argmax``, ``bucketize``).
     """
-    against = _against(sample, sample.expected, device, op, dtype)
+    against = _against(sample, sample.expected, device, bounds, dtype)
     if against.outcome is Outcome.FAILED_NUMERIC and sample.wide is not None:
-        truth = _against(sample, _narrowed(sample.wide, sample.expected), device, op, dtype)
+        truth = _against(sample, _narrowed(sample.wide, sample.expected), device, bounds, dtype)
         if truth.outcome is Outcome.PASSED:
             against = truth
     sample.outcome, sample.message, sample.metrics = against.outcome, against.message, dict(against.metrics)
 
 
-def _against(sample: Sample, reference: Reference, device: TestedDevice, op: str, dtype: str) -> Comparison:
-    def tolerance(name: str) -> Tolerance:
-        return load_traits().tolerance(op, name, device.tolerance(name))
-
+def _against(
+    sample: Sample, reference: Reference, device: TestedDevice, bounds: ToleranceOf, dtype: str
+) -> Comparison:
     assert sample.arguments is not None
     arguments = sample.arguments.tensors()
     pairs = [("output", sample.actual, reference.value)]
@@ -122,7 +142,7 @@ def _against(sample: Sample, reference: Reference, device: TestedDevice, op: str
         compare(
             actual,
             expected,
-            tolerance,
+            bounds,
             name=name,
             device=device.name,
             values=not sample.uncompared,
@@ -192,7 +212,7 @@ def fold(
         traceback=shortened_traceback(worst.error) if worst.error else "",
         metrics=_add([sample.metrics for sample in samples]) | counted,
         facts=_facts(samples, subject, left_out, counts),
-        calls=calls,
+        calls=merge([*calls, *(call for sample in samples for call in sample.calls)]),
     )
 
 

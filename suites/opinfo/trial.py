@@ -15,6 +15,7 @@ from results.plan import Case
 from results.vocabulary import Category, Outcome
 from suites.device import TestedDevice
 from suites.opinfo.checks import CHECKS, Check
+from suites.opinfo.checks.base import UnfitCallError
 from suites.opinfo.judge import Reference, Sample, fold, nothing_to_run
 from suites.opinfo.samples import Call, place, seed_everything
 from suites.opinfo.subject import Subject, subject_of
@@ -49,10 +50,11 @@ def _run(case: Case, device: TestedDevice) -> CaseResult:
         return nothing_to_run(
             f"{subject.entry.database} could not generate samples: {qualified_name(error)}: {error}"
         )
-    samples = _on_reference(check, subject, calls)
-    left_out = len(calls) - len(samples)
-    if not samples and check.derived:
-        return _skipped("no sample of the operator can be made into such a call", Category.NEEDS_SAMPLES)
+    samples, unfit = _on_reference(check, subject, calls)
+    left_out = len(calls) - len(samples) - len(unfit)
+    if not samples and (check.derived or (unfit and not left_out)):
+        why = unfit[0] if unfit else UnfitCallError()
+        return _skipped(why.reason, why.category)
     if not samples:
         none = f"{subject.entry.database} has no samples for it"
         return nothing_to_run(f"the CPU raised on all of {left_out} samples" if left_out else none, left_out)
@@ -67,16 +69,22 @@ def _skipped(reason: str, category: Category) -> CaseResult:
     return CaseResult(outcome=Outcome.SKIPPED_UPSTREAM, seconds=0.0, message=reason, facts=facts)
 
 
-def _on_reference(check: Check, subject: Subject, calls: Sequence[Call]) -> list[Sample]:
-    """Run the calls on the CPU; those it raises on are left out."""
-    samples = []
+def _on_reference(
+    check: Check, subject: Subject, calls: Sequence[Call]
+) -> tuple[list[Sample], list[UnfitCallError]]:
+    """Run the calls on the CPU; those it raises on are left out, and those unfit for the check told why."""
+    samples: list[Sample] = []
+    unfit: list[UnfitCallError] = []
     for call in calls:
         try:
             expected = _reference(check, subject, call, widen=False)
+        except UnfitCallError as error:
+            unfit.append(error)
+            continue
         except Exception:  # noqa: BLE001 - what the reference cannot run proves nothing of a device
             continue
         samples.append(Sample(call, expected, _wide(check, subject, call)))
-    return samples
+    return samples, unfit
 
 
 def _wide(check: Check, subject: Subject, call: Call) -> Reference | None:

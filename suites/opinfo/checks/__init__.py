@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from suites.opinfo.checks.backward import Backward
 from suites.opinfo.checks.base import Check
+from suites.opinfo.checks.compiled import Compile
 from suites.opinfo.checks.forward import Determinism, Forward, NonContiguous
+from suites.opinfo.checks.gradgrad import GradGrad
 
-CHECKS: Mapping[str, Check] = {check.name: check for check in (Forward(), NonContiguous(), Determinism())}
+CHECKS: Mapping[str, Check] = {
+    check.name: check
+    for check in (
+        Forward(),
+        Backward(),
+        GradGrad(),
+        NonContiguous(),
+        Determinism(),
+        Compile(),
+    )
+}
 """By name, in the order in which reports show them."""
 
 __all__ = ["CHECKS", "Check"]

@@ -7,11 +7,28 @@ from typing import Any, ClassVar
 
 import torch
 
+from results.vocabulary import Category
 from suites.device import TestedDevice
 from suites.opinfo.entries import Entry
 from suites.opinfo.judge import Sample, judge
 from suites.opinfo.samples import Call, spread
 from suites.opinfo.subject import Subject
+
+NO_SUCH_CALL = "no sample of the operator can be made into such a call"
+
+
+class UnfitCallError(Exception):
+    """Raised by a check on the CPU: this call has nothing that it could check.
+
+    Args:
+        reason: why, for the result of an entry that has no other calls.
+        category: what kind of skip that is.
+    """
+
+    def __init__(self, reason: str = NO_SUCH_CALL, category: Category = Category.NEEDS_SAMPLES) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.category = category
 
 
 class Check:
