@@ -38,6 +38,7 @@ class Entry(Protocol):
         gradient_dtypes: of these, the ones it can be differentiated in; empty if it cannot.
         twice: whether a derivative can be differentiated again.
         takes_out: whether it has a form with ``out=``.
+        paired: whether it runs under a dispatch mode, which tells kernels from what called them.
         in_place: the form that writes into its first argument, ``None`` if there is none.
     """
 
@@ -55,6 +56,8 @@ class Entry(Protocol):
     def twice(self) -> bool: ...
     @property
     def takes_out(self) -> bool: ...
+    @property
+    def paired(self) -> bool: ...
     @property
     def in_place(self) -> Callable[..., Any] | None: ...
 
@@ -98,6 +101,7 @@ class OpEntry:
     info: Any
 
     noun = "operator"
+    paired = True
 
     @property
     def dtypes(self) -> Collection[torch.dtype]:

@@ -20,6 +20,8 @@ class HigherOrderEntry(OpEntry):
 
     __slots__ = ()
 
+    paired = False  # these compile inside, which Dynamo does not do under a mode
+
     @property
     def dtypes(self) -> Collection[torch.dtype]:
         """What the list says of the CPU, or of CUDA for what `NOT_ONLY_CUDA` names."""
@@ -28,9 +30,16 @@ class HigherOrderEntry(OpEntry):
 
     @property
     def gradient_dtypes(self) -> Collection[torch.dtype]:
-        """Empty where the operator has no derivative."""
+        """Empty where the operator has no derivative, or none on the CPU to compare with."""
+        if self.info.name == "register_hook":  # the list denies it a derivative, which is all it has
+            return [dtype for dtype in self.dtypes if dtype.is_floating_point]
         found: Collection[torch.dtype] = self.info.supported_backward_dtypes(self._listed_for)
-        return found if self.info.supports_autograd else ()
+        return found if self.info.supports_autograd and self.info.name != "flex_attention" else ()
+
+    def lacks(self, check: str) -> str:
+        """A hook does nothing until backward."""
+        idle = self.info.name == "register_hook" and check in ("forward", "noncontiguous", "determinism")
+        return "a hook does nothing before backward" if idle else ""
 
     @property
     def _listed_for(self) -> str:

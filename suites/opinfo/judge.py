@@ -51,7 +51,7 @@ class Sample:
     Attributes:
         call: the arguments as generated, never run themselves.
         expected: of the CPU in the same dtype.
-        wide: of the CPU in float64, where there is such.
+        wide: of the CPU in float64, or by another call that must give the same, where there is such.
         arguments, actual, error: what the device was given, and what it returned or raised.
         outcome, message, metrics: the judgement.
         uncompared: why its values were not compared, ``""`` if they were.

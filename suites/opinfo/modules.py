@@ -26,6 +26,7 @@ class ModuleEntry:
 
     database = MODULE_DB
     noun = "module"
+    paired = True
     takes_out = False
     in_place = None
 

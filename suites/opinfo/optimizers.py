@@ -84,6 +84,7 @@ class OptimizerEntry:
 
     database = OPTIM_DB
     noun = "optimizer"
+    paired = True
     gradient_dtypes = ()
     twice = False
     takes_out = False

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
+from torch.nn.attention.flex_attention import BlockMask
 
 from suites.opinfo import module_copies
 from suites.opinfo.traits import Traits
@@ -136,6 +137,8 @@ class _Mover:
             return self._tensor(value)
         if isinstance(value, torch.nn.Module):
             return module_copies.moved(value, self.device, WIDER if self._widen else None)
+        if isinstance(value, BlockMask):
+            return value.to(self.device)
         if isinstance(value, torch.device) or value == "cpu":
             return type(value)(self.device)
         if isinstance(value, slice):

@@ -83,8 +83,18 @@ def _on_reference(
             continue
         except Exception:  # noqa: BLE001 - what the reference cannot run proves nothing of a device
             continue
-        samples.append(Sample(call, expected, _wide(check, subject, call)))
+        samples.append(Sample(call, expected, _second(check, subject, call)))
     return samples, unfit
+
+
+def _second(check: Check, subject: Subject, call: Call) -> Reference | None:
+    """What is right too: in float64, or of another call that must give the same."""
+    if (same := check.same(call)) is None:
+        return _wide(check, subject, call)
+    try:
+        return _reference(check, subject, same, widen=False)
+    except Exception:  # noqa: BLE001 - then the first reference stands alone
+        return None
 
 
 def _wide(check: Check, subject: Subject, call: Call) -> Reference | None:
@@ -125,7 +135,7 @@ def _on_device(
     """Run the samples on the device; only the check itself is recorded, not the copying."""
     for sample in samples:
         sample.arguments = sample.attempt(lambda: _move(sample.call, subject, device))  # noqa: B023 - done at once
-    with device.record(pair=True) as recorder:
+    with device.record(pair=check.paired and subject.entry.paired) as recorder:
         for sample in samples:
             seed_everything(subject.seed, device.name)
             sample.actual = sample.attempt(lambda: _invoke(check, subject, sample, device))  # noqa: B023

@@ -37,6 +37,7 @@ class FakeDevice:
         self.name = name
         self._calls = calls
         self.recordings = 0
+        self.paired = False
 
     def tolerance(self, dtype: str) -> Tolerance:
         return TOLERANCES.get(dtype, Tolerance(0.0, 0.0))
@@ -44,6 +45,7 @@ class FakeDevice:
     @contextmanager
     def record(self, *, pair: bool = False) -> Iterator[Recorded]:
         self.recordings += 1
+        self.paired = pair
         yield Recorded(self._calls)
 
     def compiled_tolerance(self, dtype: str) -> Tolerance:

@@ -27,6 +27,7 @@ class Backward(Check):
     name = "backward"
     meaning = "Gradients by every argument agree with the CPU's, and are missing where the CPU's are."
     wide = True
+    paired = False
 
     def lacks(self, entry: Entry, dtype: torch.dtype) -> str:
         """What torch's list does not differentiate."""

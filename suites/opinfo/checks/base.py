@@ -41,6 +41,8 @@ class Check:
         wide: whether it is also run in float64, where rounding cannot be taken for an error.
         derived: whether its calls are made out of the samples, so that an entry may rightly have none.
         empty_proves: whether a result without elements proves something: its shape and dtype do.
+        paired: whether each kernel is recorded beside the operator that was called. That takes a dispatch
+            mode, under which autograd chooses other formulas and Dynamo does not compile.
         calls_prove: whether it passes only if an op call was recorded on the device.
     """
 
@@ -50,6 +52,7 @@ class Check:
     wide: ClassVar[bool] = False
     derived: ClassVar[bool] = False
     empty_proves: ClassVar[bool] = False
+    paired: ClassVar[bool] = True
     calls_prove: ClassVar[bool] = True
 
     def lacks(self, entry: Entry, dtype: torch.dtype) -> str:
@@ -59,6 +62,10 @@ class Check:
     def calls(self, subject: Subject) -> Sequence[Call]:
         """The calls to make, on the CPU; none of them is run itself, only copies are."""
         return spread(subject.calls, self.most)
+
+    def same(self, call: Call) -> Call | None:
+        """Another call that must give the same: what the CPU gives for either is right. ``None``: none."""
+        return None
 
     def invoke(self, subject: Subject, call: Call, device: TestedDevice | None) -> Any:
         """Do it with a call whose tensors are on the device, or on the CPU if ``device`` is ``None``.

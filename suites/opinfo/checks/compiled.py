@@ -35,6 +35,7 @@ class Compile(Check):
     meaning = "Under torch.compile the result and the gradients agree with those of the eager CPU."
     most = 2
     wide = True
+    paired = False
     calls_prove = False  # a captured graph does; what runs inside one passes no dispatcher
 
     def calls(self, subject: Subject) -> Sequence[Call]:
