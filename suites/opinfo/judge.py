@@ -14,10 +14,11 @@ from results.calls import merge
 from results.events import OpCall
 from results.vocabulary import Outcome
 from suites.compare import Comparison, ToleranceOf, compare
-from suites.device import TestedDevice
+from suites.device import TestedDevice, Tolerance
 from suites.opinfo.samples import Call
 from suites.opinfo.traits import load_traits
 from suites.result import CaseResult, qualified_name, shortened_traceback
+from suites.values import EXACT
 
 if TYPE_CHECKING:
     from suites.opinfo.checks import Check
@@ -96,15 +97,18 @@ def judge(
     *,
     empty_proves: bool = False,
     tolerance: ToleranceOf | None = None,
+    own_errors: float = 0.0,
 ) -> None:
     """Compare a sample's results, or classify what was raised, the comparison included.
 
     Args:
         tolerance: other bounds by dtype than the device's for one operator.
+        own_errors: how often the CPU's own error, its largest distance from float64 in a tensor, is allowed
+            on top of the bounds.
     """
     sample.uncompared = load_traits().why_uncompared(op, sample.call.kwargs)
     bounds = _bounds(op, tolerance or device.tolerance)
-    sample.conclude(lambda: _compare(sample, device, bounds, dtype), device)
+    sample.conclude(lambda: _compare(sample, device, bounds, dtype, own_errors), device)
     # An empty result was compared by its shape and dtype, which is all it has.
     nothing = sample.outcome is Outcome.VACUOUS and not sample.metrics.get("compared")
     if empty_proves and nothing and sample.error is None:
@@ -116,7 +120,9 @@ def _bounds(op: str, of_device: ToleranceOf) -> ToleranceOf:
     return lambda dtype: load_traits().tolerance(op, dtype, of_device(dtype))
 
 
-def _compare(sample: Sample, device: TestedDevice, bounds: ToleranceOf, dtype: str) -> None:
+def _compare(
+    sample: Sample, device: TestedDevice, bounds: ToleranceOf, dtype: str, own_errors: float
+) -> None:
     """Right is what agrees with the CPU in the same dtype, or with the CPU in float64.
 
     One alone would not do: in two bytes the CPU itself may be far from the truth, and float64 takes the other
@@ -124,7 +130,10 @@ def _compare(sample: Sample, device: TestedDevice, bounds: ToleranceOf, dtype: s
     """
     against = _against(sample, sample.expected, device, bounds, dtype)
     if against.outcome is Outcome.FAILED_NUMERIC and sample.wide is not None:
-        truth = _against(sample, _narrowed(sample.wide, sample.expected), device, bounds, dtype)
+        wide = _narrowed(sample.wide, sample.expected)
+        truth = _against(sample, wide, device, bounds, dtype)
+        if truth.outcome is Outcome.FAILED_NUMERIC and own_errors:
+            truth = _within_own_errors(sample, wide, device, bounds, own_errors)
         if truth.outcome is Outcome.PASSED:
             against = truth
     sample.outcome, sample.message, sample.metrics = against.outcome, against.message, dict(against.metrics)
@@ -152,6 +161,34 @@ def _against(
     ]
     worst = min(comparisons, key=lambda comparison: SEVERITY.index(comparison.outcome))
     return Comparison(worst.outcome, worst.message, _add([dict(found.metrics) for found in comparisons]))
+
+
+def _within_own_errors(
+    sample: Sample, wide: Reference, device: TestedDevice, bounds: ToleranceOf, own_errors: float
+) -> Comparison:
+    """Tensor by tensor, against float64, with what the CPU's own rounding errors come to in each."""
+    assert sample.arguments is not None
+    arguments = sample.arguments.tensors()
+    written = {place: arguments[place] for place in wide.written if place < len(arguments)}
+    leaves, shape = tree_flatten((sample.actual, written))
+    truths, true_shape = tree_flatten((wide.value, wide.written))
+    own, own_shape = tree_flatten((sample.expected.value, sample.expected.written))
+    if not shape == true_shape == own_shape:
+        return Comparison(Outcome.FAILED_NUMERIC, "the structure differs", {})
+    found = []
+    for actual, truth, reference in zip(leaves, truths, own, strict=True):
+        error = own_errors * compare(reference, truth, lambda _: EXACT).metrics["max_abs_error"]
+        found.append(compare(actual, truth, _plus(bounds, error), device=device.name))
+    worst = min(found, key=lambda comparison: SEVERITY.index(comparison.outcome))
+    return Comparison(worst.outcome, worst.message, _add([dict(each.metrics) for each in found]))
+
+
+def _plus(bounds: ToleranceOf, error: float) -> ToleranceOf:
+    def tolerance(dtype: str) -> Tolerance:
+        bound = bounds(dtype)
+        return Tolerance(bound.rtol, bound.atol + error)
+
+    return tolerance
 
 
 def _narrowed(wide: Reference, like: Reference) -> Reference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from results.vocabulary import Outcome
@@ -96,3 +97,27 @@ def test_attention_is_differentiated_twice():
     result = run_case(case_of("nn.TransformerEncoderLayer", "gradgrad", database="module_db"), FakeDevice())
     assert result.outcome is Outcome.PASSED
     assert result.metrics["samples_left_out"] == 0
+
+
+def noisy(noise):
+    """``square`` with a second derivative that is off by so much where rounding can be its reason."""
+
+    def square(x):
+        factor = 1.0 if x.dtype == torch.float64 else 1.0 + noise
+        return x * x * x.detach().pow(0) + (factor - 1) * (x - x.detach()).square()
+
+    return square
+
+
+@pytest.mark.parametrize(
+    ("of_cpu", "of_device", "outcome"),
+    [
+        (0.01, -0.01, Outcome.PASSED),
+        (0.01, -0.05, Outcome.FAILED_NUMERIC),
+        (0.0, -0.01, Outcome.FAILED_NUMERIC),
+    ],
+)
+def test_no_more_is_asked_than_twice_what_the_cpu_itself_keeps(monkeypatch, of_cpu, of_device, outcome):
+    wrong = noisy(of_device)
+    operator_on_device(monkeypatch, "square", lambda right, x: wrong(x), reference=noisy(of_cpu))
+    assert run("square").outcome is outcome

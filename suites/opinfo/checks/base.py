@@ -39,6 +39,8 @@ class Check:
         meaning: one sentence for a reader of a report.
         most: at most so many calls, spread evenly over the samples.
         wide: whether it is also run in float64, where rounding cannot be taken for an error.
+        own_errors: how often the CPU's own distance from float64 is allowed besides the device's bounds, for
+            what comes out of several kernels.
         derived: whether its calls are made out of the samples, so that an entry may rightly have none.
         empty_proves: whether a result without elements proves something: its shape and dtype do.
         paired: whether each kernel is recorded beside the operator that was called. That takes a dispatch
@@ -50,6 +52,7 @@ class Check:
     meaning: ClassVar[str]
     most: ClassVar[int] = 20
     wide: ClassVar[bool] = False
+    own_errors: ClassVar[float] = 0.0
     derived: ClassVar[bool] = False
     empty_proves: ClassVar[bool] = False
     paired: ClassVar[bool] = True
@@ -77,4 +80,11 @@ class Check:
 
     def judge(self, sample: Sample, subject: Subject, device: TestedDevice) -> None:
         """Fill in the sample's outcome; by default by comparing what it returned and what it wrote into."""
-        judge(sample, device, subject.entry.name, subject.dtype, empty_proves=self.empty_proves)
+        judge(
+            sample,
+            device,
+            subject.entry.name,
+            subject.dtype,
+            empty_proves=self.empty_proves,
+            own_errors=self.own_errors,
+        )

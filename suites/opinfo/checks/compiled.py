@@ -35,6 +35,8 @@ class Compile(Check):
     meaning = "Under torch.compile the result and the gradients agree with those of the eager CPU."
     most = 2
     wide = True
+    own_errors = 2.0
+    empty_proves = True
     paired = False
     calls_prove = False  # a captured graph does; what runs inside one passes no dispatcher
 
@@ -73,7 +75,15 @@ class Compile(Check):
             super().judge(sample, subject, device)
             return
         sample.actual = _without_zeros(found.value, sample.expected.value)
-        judge(sample, device, subject.entry.name, subject.dtype, tolerance=device.compiled_tolerance)
+        judge(
+            sample,
+            device,
+            subject.entry.name,
+            subject.dtype,
+            empty_proves=self.empty_proves,
+            tolerance=device.compiled_tolerance,
+            own_errors=self.own_errors,
+        )
         if found.facts.graphs == 0 and sample.outcome is Outcome.PASSED:
             sample.outcome, sample.message = Outcome.VACUOUS, "no graph was captured and compiled"
         sample.metrics |= found.metrics

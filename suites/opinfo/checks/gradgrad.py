@@ -23,6 +23,7 @@ class GradGrad(Backward):
     name = "gradgrad"
     meaning = "Gradients of gradients agree with the CPU's, and are missing where the CPU's are."
     most = 5
+    own_errors = 2.0
 
     def lacks(self, entry: Entry, dtype: torch.dtype) -> str:
         """What torch's list does not differentiate twice."""
