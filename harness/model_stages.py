@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness.devices.base import Device, merge
+from harness.devices.base import Device
 from harness.job import ModelSettings
 from harness.placement import check_placement
 from harness.telemetry import attribute
@@ -24,10 +24,12 @@ from model_zoo.inputs import ModelInputs, make_inputs, to_device
 from model_zoo.load import LoadError, LoadReason, load
 from model_zoo.outputs import loss_of, named_tensors
 from results import skip_category
+from results.calls import merge
 from results.events import OpCall
 from results.plan import Case
 from results.vocabulary import Category, Outcome
 from suites.compare import Comparison, compare
+from suites.compiled import compile_metrics, start_compiling, unwrapped
 from suites.device import Tolerance
 from suites.result import CaseResult, qualified_name, shortened_traceback
 
@@ -78,7 +80,7 @@ def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], O
     try:
         found = stage()
     except Exception as error:  # noqa: BLE001 - whatever a model or a device raises is the result
-        cause = _unwrapped(error)
+        cause = unwrapped(error)
         outcome = _outcome_of(error, classify)
         skipped = outcome is Outcome.SKIPPED_UPSTREAM
         return CaseResult(
@@ -97,13 +99,6 @@ def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], O
         facts=found.facts,
         calls=found.calls,
     )
-
-
-def _unwrapped(error: BaseException) -> BaseException:
-    """What a compile backend raised, without the wrapping and the advice that Dynamo puts around it."""
-    while (inner := getattr(error, "inner_exception", None)) is not None:
-        error = inner
-    return error
 
 
 def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) -> Outcome:
@@ -204,8 +199,7 @@ class ModelRun:
         """Compile the model, run forward and backward, and compare both; capture must be proven."""
         if not self._device.compile_backend:
             return Finding(Outcome.UNSUPPORTED, f"{self._device.name} has no backend for torch.compile")
-        torch._dynamo.reset()
-        self._device.compile_facts(reset=True)
+        start_compiling(self._device)
         compiled = torch.compile(
             self._model, backend=self._device.compile_backend, **self._device.compile_options
         )
@@ -215,9 +209,7 @@ class ModelRun:
             self._device.synchronize()
         facts = self._device.compile_facts()
         found = Finding(calls=merge([*recorder.calls(), *facts.calls]))
-        measured = {f.name: getattr(facts, f.name) for f in dataclasses.fields(facts) if f.name != "calls"}
-        found.metrics |= {f"compile_{name}": float(value) for name, value in measured.items()}
-        found.metrics["compile_graph_breaks"] = float(_graph_breaks())
+        found.metrics |= compile_metrics(facts)
         if facts.graphs == 0:
             found.outcome, found.message = Outcome.VACUOUS, "no graph was captured and compiled"
             return found
@@ -319,9 +311,3 @@ def _identical(one: Tensor, two: Tensor) -> bool:
     if (one.dtype, one.shape) != (two.dtype, two.shape):
         return False
     return torch.allclose(one, two, rtol=0, atol=0, equal_nan=True)
-
-
-def _graph_breaks() -> int:
-    from torch._dynamo.utils import counters
-
-    return sum(counters["graph_break"].values())

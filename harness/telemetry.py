@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from harness.devices.base import merge
+from results.calls import merge
 from results.events import OpCall
 
 _COUNTS = ("device_calls", "fallback_calls", "device_ns", "fallback_ns", "bytes_moved")

@@ -12,9 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from results.events import OpCall
 from results.vocabulary import Outcome
-from suites.device import Recorder, Tolerance
+from suites.device import CompileFacts, Recorder, Tolerance
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,29 +35,6 @@ class Description:
     count: int
     versions: Mapping[str, str]
     compile_backend: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CompileFacts:
-    """What a compile backend says it did since the last reset; nothing where it cannot tell.
-
-    Attributes:
-        graphs: graphs captured and compiled.
-        partitions: compiled pieces that graphs were split into because of operators that do not lower.
-        eager_calls: calls in those graphs that run eagerly between the pieces.
-        cache_hits: pieces that were taken from a cache instead of being compiled.
-        executions: how often compiled graphs ran.
-        seconds: spent in lowering and compiling.
-        calls: ops that ran inside compiled graphs; they pass no dispatcher and are not counted there.
-    """
-
-    graphs: int = 0
-    partitions: int = 0
-    eager_calls: int = 0
-    cache_hits: int = 0
-    executions: int = 0
-    seconds: float = 0.0
-    calls: tuple[OpCall, ...] = ()
 
 
 class Device(Protocol):
@@ -90,6 +66,9 @@ class Device(Protocol):
 
     def tolerance(self, dtype: str) -> Tolerance:
         """Bounds for one operator's result against the CPU's."""
+
+    def compiled_tolerance(self, dtype: str) -> Tolerance:
+        """Bounds for one operator's result where it was compiled."""
 
     def model_tolerance(self, dtype: str) -> Tolerance:
         """Bounds for a whole model's outputs and gradients, where errors add up over layers."""
@@ -180,6 +159,10 @@ class TorchDevice:
         """See :data:`OPERATOR_TOLERANCES`; integers and booleans are exact."""
         return OPERATOR_TOLERANCES.get(dtype, EXACT)
 
+    def compiled_tolerance(self, dtype: str) -> Tolerance:
+        """The same as :meth:`tolerance`."""
+        return self.tolerance(dtype)
+
     def model_tolerance(self, dtype: str) -> Tolerance:
         """See :data:`MODEL_TOLERANCES`; integers and booleans are exact."""
         return MODEL_TOLERANCES.get(dtype, EXACT)
@@ -228,24 +211,3 @@ class TorchDevice:
     def environment(self) -> Mapping[str, str]:
         """Make device-generic tests instantiate for this device and no other."""
         return {"PYTORCH_TESTING_DEVICE_ONLY_FOR": self.name}
-
-
-def merge(calls: list[OpCall]) -> tuple[OpCall, ...]:
-    """Add up calls of the same (called, executed, dtype), sorted."""
-    totals: dict[tuple[str, str, str], OpCall] = {}
-    for call in calls:
-        key = (call.called, call.executed, call.dtype)
-        seen = totals.get(key)
-        totals[key] = call if seen is None else _add(seen, call)
-    return tuple(totals[key] for key in sorted(totals))
-
-
-def _add(one: OpCall, two: OpCall) -> OpCall:
-    return dataclasses.replace(
-        one,
-        device_calls=one.device_calls + two.device_calls,
-        fallback_calls=one.fallback_calls + two.fallback_calls,
-        device_ns=one.device_ns + two.device_ns,
-        fallback_ns=one.fallback_ns + two.fallback_ns,
-        bytes_moved=one.bytes_moved + two.bytes_moved,
-    )

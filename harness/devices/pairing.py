@@ -53,7 +53,7 @@ class PairingMode(TorchDispatchMode):
 
     def calls(self) -> tuple[OpCall, ...]:
         """The pairs seen, with counts and without times."""
-        from harness.devices.base import merge
+        from results.calls import merge
 
         return merge(
             [

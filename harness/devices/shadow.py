@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.devices.base import merge
 from harness.devices.recording import CallRecorder
+from results.calls import merge
 from results.events import OpCall
 
 _FALLBACK_MARK = "aten::_to_cpu"

@@ -73,8 +73,8 @@ def _case(entry: Entry, name: str, dtype: torch.dtype, check: Check) -> Case:
         "check": check.name,
     }
     if dtype not in entry.dtypes:
-        spec["unsupported"] = f"{entry.database} lists no {name} for this operator"
-    elif why := check.lacks(entry, dtype):
+        spec["unsupported"] = f"{entry.database} lists no {name} for this {entry.noun}"
+    elif why := entry.lacks(check.name) or check.lacks(entry, dtype):
         spec["skipped"] = why
     identity = f"{SUITE}::{entry.database}::{entry.name}::{check.name}[{name}]"
     return Case(id=identity, kind=CaseKind.OPINFO, spec=spec)

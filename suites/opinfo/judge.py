@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from results.calls import merge
 from results.events import OpCall
 from results.vocabulary import Category, Outcome
-from suites.compare import Comparison, compare
+from suites.compare import Comparison, ToleranceOf, compare
 from suites.device import TestedDevice, Tolerance
 from suites.opinfo.samples import Call
 from suites.opinfo.traits import load_traits
 from suites.result import CaseResult, qualified_name, shortened_traceback
-from suites.values import EXACT, measure
+from suites.values import EXACT
 
 if TYPE_CHECKING:
     from suites.opinfo.subject import Subject
@@ -51,11 +51,12 @@ class Sample:
     Attributes:
         call: the arguments as generated, never run themselves.
         expected: of the CPU in the same dtype.
-        wide: of the CPU in float64, where there is such.
+        wide: of the CPU in float64, or by another call that must give the same, where there is such.
         arguments, actual, error: what the device was given, and what it returned or raised.
         outcome, message, metrics: the judgement.
         uncompared: why its values were not compared, ``""`` if they were.
         raised: whether it raised, and rightly so.
+        calls: op calls that the device's recorder cannot see.
     """
 
     call: Call
@@ -69,6 +70,7 @@ class Sample:
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
     uncompared: str = ""
     raised: bool = False
+    calls: tuple[OpCall, ...] = ()
 
     def attempt(self, action: Callable[[], Any]) -> Any:
         """Do a step on the device unless an earlier one raised; what it raises is the sample's error."""
@@ -88,66 +90,60 @@ class Sample:
             self.message = str(self.error)[:MESSAGE_CHARACTERS] or qualified_name(self.error)
 
 
-def judge(sample: Sample, device: TestedDevice, op: str, dtype: str, *, empty_proves: bool = False) -> None:
-    """Compare a sample's results, or classify what was raised, the comparison included."""
+def judge(
+    sample: Sample,
+    device: TestedDevice,
+    op: str,
+    dtype: str,
+    *,
+    empty_proves: bool = False,
+    tolerance: ToleranceOf,
+) -> None:
+    """Compare a sample's results, or classify what was raised, the comparison included.
+
+    Args:
+        tolerance: bounds by dtype; the traits may widen them for the operator.
+        empty_proves: whether a result without elements is a pass, by its shape and dtype.
+    """
     sample.uncompared = load_traits().why_uncompared(op, sample.call.kwargs)
-    sample.conclude(lambda: _compare(sample, device, op, dtype), device)
+    bounds = _bounds(op, tolerance)
+    sample.conclude(lambda: _compare(sample, device, bounds, dtype), device)
     # An empty result was compared by its shape and dtype, which is all it has.
     nothing = sample.outcome is Outcome.VACUOUS and not sample.metrics.get("compared")
     if empty_proves and nothing and sample.error is None:
         sample.outcome, sample.message = Outcome.PASSED, ""
 
 
-NO_WORSE = 2.0
-"""Errors of the CPU in the same dtype, against float64, that a device may make; ``torch._dynamo`` has it."""
+OWN_ERRORS = 2.0
+"""How often the CPU's own distance from float64 is allowed besides the bounds, as in ``torch._dynamo``."""
 
 
-def _compare(sample: Sample, device: TestedDevice, op: str, dtype: str) -> None:
-    """Right is what agrees with the CPU in the same dtype, or with the CPU in float64, or is as near to that.
+def _bounds(op: str, of_device: ToleranceOf) -> ToleranceOf:
+    """The device's, or wider where the traits say why."""
+    return lambda dtype: load_traits().tolerance(op, dtype, of_device(dtype))
+
+
+def _compare(sample: Sample, device: TestedDevice, bounds: ToleranceOf, dtype: str) -> None:
+    """Right is what agrees with the CPU in the same dtype, or with the second reference, or is as near to it.
 
     One alone would not do: in two bytes the CPU itself may be far from the truth, and float64 takes the other
     branch where rounding decides (``floor``, ``argmax``, ``bucketize``).
     """
-    found = _against(sample, sample.expected, device, op, dtype)
+    found = _against(sample, sample.expected, device, bounds, dtype)
     if found.outcome is not Outcome.PASSED and sample.wide is not None:
         wide = narrowed(sample.wide, sample.expected)
-        truth = _against(sample, wide, device, op, dtype)
+        truth = _against(sample, wide, device, bounds, dtype)
+        if found.outcome is truth.outcome is Outcome.FAILED_NUMERIC:
+            truth = _within_own_errors(sample, wide, device, bounds)
         # NaN throughout on the CPU says nothing; float64 may show that it is wrong.
         if truth.outcome is Outcome.PASSED or found.outcome is Outcome.VACUOUS is not truth.outcome:
             found = truth
-        elif found.outcome is Outcome.FAILED_NUMERIC and _as_near(sample, wide, device.name):
-            found = Comparison(Outcome.PASSED, "", truth.metrics)
     sample.outcome, sample.message, sample.metrics = found.outcome, found.message, dict(found.metrics)
 
 
-def _as_near(sample: Sample, wide: Reference, device: str) -> bool:
-    """Whether no result is further from float64 than `NO_WORSE` times what the CPU's is."""
-    assert sample.arguments is not None
-    arguments = sample.arguments.tensors()
-    actual = sample.actual, {place: arguments[place] for place in sample.expected.written}
-    trees = (actual, *((one.value, one.written) for one in (sample.expected, wide)))
-    (ours, spec), (theirs, other), (truth, third) = map(tree_flatten, trees)
-    return spec == other == third and all(map(partial(_leaf_as_near, device), ours, theirs, truth))
-
-
-def _leaf_as_near(device: str, ours: Any, theirs: Any, truth: Any) -> bool:
-    if not all(isinstance(leaf, torch.Tensor) for leaf in (ours, theirs, truth)):
-        return type(ours) is type(theirs) and bool(ours == theirs)
-    kinds = {(leaf.shape, leaf.dtype, leaf.layout) for leaf in (ours, theirs, truth)}
-    if len(kinds) > 1 or ours.device.type != device:
-        return False
-    if not measure(ours, theirs, EXACT).message:
-        return True
-    if not (ours.is_floating_point() or ours.is_complex()):
-        return False
-    error = measure(theirs, truth, EXACT).max_abs_error
-    return not measure(ours, truth, Tolerance(rtol=0.0, atol=NO_WORSE * error)).message
-
-
-def _against(sample: Sample, reference: Reference, device: TestedDevice, op: str, dtype: str) -> Comparison:
-    def tolerance(name: str) -> Tolerance:
-        return load_traits().tolerance(op, name, device.tolerance(name))
-
+def _against(
+    sample: Sample, reference: Reference, device: TestedDevice, bounds: ToleranceOf, dtype: str
+) -> Comparison:
     assert sample.arguments is not None
     arguments = sample.arguments.tensors()
     pairs = [("output", sample.actual, reference.value)]
@@ -157,7 +153,7 @@ def _against(sample: Sample, reference: Reference, device: TestedDevice, op: str
         compare(
             actual,
             expected,
-            tolerance,
+            bounds,
             name=name,
             device=device.name,
             values=not sample.uncompared,
@@ -167,6 +163,34 @@ def _against(sample: Sample, reference: Reference, device: TestedDevice, op: str
     ]
     worst = min(comparisons, key=lambda comparison: SEVERITY.index(comparison.outcome))
     return Comparison(worst.outcome, worst.message, _add([dict(found.metrics) for found in comparisons]))
+
+
+def _within_own_errors(
+    sample: Sample, wide: Reference, device: TestedDevice, bounds: ToleranceOf
+) -> Comparison:
+    """Tensor by tensor, against float64, with what the CPU's own rounding errors come to in each."""
+    assert sample.arguments is not None
+    arguments = sample.arguments.tensors()
+    written = {place: arguments[place] for place in wide.written if place < len(arguments)}
+    leaves, shape = tree_flatten((sample.actual, written))
+    truths, true_shape = tree_flatten((wide.value, wide.written))
+    own, own_shape = tree_flatten((sample.expected.value, sample.expected.written))
+    if not shape == true_shape == own_shape:
+        return Comparison(Outcome.FAILED_NUMERIC, "the structure differs", {})
+    found = []
+    for actual, truth, reference in zip(leaves, truths, own, strict=True):
+        error = OWN_ERRORS * compare(reference, truth, lambda _: EXACT).metrics["max_abs_error"]
+        found.append(compare(actual, truth, _plus(bounds, error), device=device.name))
+    worst = min(found, key=lambda comparison: SEVERITY.index(comparison.outcome))
+    return Comparison(worst.outcome, worst.message, _add([dict(each.metrics) for each in found]))
+
+
+def _plus(bounds: ToleranceOf, error: float) -> ToleranceOf:
+    def tolerance(dtype: str) -> Tolerance:
+        bound = bounds(dtype)
+        return Tolerance(bound.rtol, bound.atol + error)
+
+    return tolerance
 
 
 def narrowed(wide: Reference, like: Reference) -> Reference:
@@ -223,7 +247,7 @@ def fold(samples: Sequence[Sample], subject: Subject, left_out: int, calls: tupl
         traceback=shortened_traceback(worst.error) if worst.error else "",
         metrics=_add([sample.metrics for sample in samples]) | counted,
         facts=_facts(samples, subject, left_out, counts),
-        calls=calls,
+        calls=merge([*calls, *(call for sample in samples for call in sample.calls)]),
     )
 
 

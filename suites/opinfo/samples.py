@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
+from torch.nn.attention.flex_attention import BlockMask
 
+from suites.opinfo import module_copies
 from suites.opinfo.traits import Traits
 
 if TYPE_CHECKING:
@@ -84,6 +86,11 @@ def spread(calls: list[Call], most: int) -> list[Call]:
     return [calls[round(place * (len(calls) - 1) / (most - 1))] for place in range(most)]
 
 
+def with_elements(calls: list[Call]) -> list[Call]:
+    """Those whose tensors all have elements; all calls if there is no such one."""
+    return [call for call in calls if all(tensor.numel() for tensor in call.tensors())] or calls
+
+
 def call_of(sample: Any) -> Call:
     """The call of a ``SampleInput``."""
     return Call((sample.input, *sample.args), dict(sample.kwargs), sample.output_process_fn_grad)
@@ -132,6 +139,10 @@ class _Mover:
         """Copy what is a tensor, rewrite what is a device, keep the rest."""
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
+        if isinstance(value, torch.nn.Module):
+            return module_copies.moved(value, self.device, WIDER if self._widen else None)
+        if isinstance(value, BlockMask):
+            return value.to(self.device)
         if isinstance(value, torch.device) or value == "cpu":
             return type(value)(self.device)
         if isinstance(value, slice):
@@ -177,6 +188,8 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Every tensor of a tree of mappings, lists and tuples, in order."""
     if isinstance(value, torch.Tensor):
         yield value
+    elif isinstance(value, torch.nn.Module):
+        yield from module_copies.tensors_of(value)
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from tensors_in(item)
@@ -193,6 +206,8 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], call: Call) ->
 def _mapped(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return function(value)
+    if isinstance(value, torch.nn.Module):
+        return module_copies.mapped(function, value)
     if isinstance(value, Mapping):
         return {key: _mapped(function, item) for key, item in value.items()}
     if type(value) in (list, tuple):

@@ -16,6 +16,7 @@ from results.plan import Case
 from results.vocabulary import Category, Outcome
 from suites.device import TestedDevice
 from suites.opinfo.checks import CHECKS, Check
+from suites.opinfo.checks.base import UnfitCallError
 from suites.opinfo.judge import Reference, Sample, fold, not_run_here
 from suites.opinfo.samples import Call, place, seed_everything
 from suites.opinfo.subject import Subject, subject_of
@@ -50,24 +51,24 @@ def _run(case: Case, device: TestedDevice) -> CaseResult:
     except Exception as error:  # noqa: BLE001 - generators run any code; that is not the device's fault
         why = f"{database} could not generate samples: {qualified_name(error)}: {error}"
         return not_run_here(why, Category.REFERENCE_FAILED)
-    samples = _on_reference(check, subject, calls)
-    left_out = len(calls) - len(samples)
+    samples, unfit = _on_reference(check, subject, calls)
+    left_out = len(calls) - len(samples) - len(unfit)
+    if not samples and (check.derived or (unfit and not left_out)):
+        none = unfit[0] if unfit else UnfitCallError()
+        return not_run_here(none.reason, none.category, left_out)
     if not samples:
-        return _without_samples(check, database, left_out)
+        return _without_samples(database, left_out)
     recorded = _on_device(check, subject, samples, device)
     for sample in samples:
         check.judge(sample, subject, device)
     result = fold(samples, subject, left_out, recorded)
     needs_calls = check.calls_prove and not all(sample.raised for sample in samples)
-    if result.outcome is Outcome.PASSED and needs_calls and not _any_call(recorded):
+    if result.outcome is Outcome.PASSED and needs_calls and not _any_call(result.calls):
         return _without_calls(check, subject, samples, result)
     return result
 
 
-def _without_samples(check: Check, database: str, left_out: int) -> CaseResult:
-    if check.derived:
-        why = f"no sample of {database} can be made into such a call"
-        return not_run_here(why, Category.NEEDS_SAMPLES, left_out)
+def _without_samples(database: str, left_out: int) -> CaseResult:
     if not left_out:
         return not_run_here(f"{database} has no samples for it", Category.NEEDS_SAMPLES)
     return not_run_here(f"the CPU raised on all of {left_out} samples", Category.REFERENCE_FAILED, left_out)
@@ -112,16 +113,32 @@ class CountingMode(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def _on_reference(check: Check, subject: Subject, calls: Sequence[Call]) -> list[Sample]:
-    """Run the calls on the CPU; those it raises on are left out."""
-    samples = []
+def _on_reference(
+    check: Check, subject: Subject, calls: Sequence[Call]
+) -> tuple[list[Sample], list[UnfitCallError]]:
+    """Run the calls on the CPU; those it raises on are left out, and those unfit for the check told why."""
+    samples: list[Sample] = []
+    unfit: list[UnfitCallError] = []
     for call in calls:
         try:
             expected = _reference(check, subject, call, widen=False)
+        except UnfitCallError as error:
+            unfit.append(error)
+            continue
         except Exception:  # noqa: BLE001 - what the reference cannot run proves nothing of a device
             continue
-        samples.append(Sample(call, expected, _wide(check, subject, call)))
-    return samples
+        samples.append(Sample(call, expected, _second(check, subject, call)))
+    return samples, unfit
+
+
+def _second(check: Check, subject: Subject, call: Call) -> Reference | None:
+    """What is right too: in float64, or of another call that must give the same."""
+    if (same := check.same(call)) is None:
+        return _wide(check, subject, call)
+    try:
+        return _reference(check, subject, same, widen=False)
+    except Exception:  # noqa: BLE001 - then the first reference stands alone
+        return None
 
 
 def _wide(check: Check, subject: Subject, call: Call) -> Reference | None:
@@ -162,7 +179,7 @@ def _on_device(
     """Run the samples on the device; only the check itself is recorded, not the copying."""
     for sample in samples:
         sample.arguments = sample.attempt(lambda: _move(sample.call, subject, device))  # noqa: B023 - done at once
-    with device.record(pair=True) as recorder:
+    with device.record(pair=check.paired and subject.entry.paired) as recorder:
         for sample in samples:
             seed_everything(subject.seed, device.name)
             sample.actual = sample.attempt(lambda: _invoke(check, subject, sample, device))  # noqa: B023

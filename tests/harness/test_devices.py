@@ -9,9 +9,9 @@ import torch
 
 import torchneuron_backend
 from harness import devices
-from harness.devices.base import merge
 from harness.devices.shadow import ShadowRecorder
 from harness.errors import DeviceError, UsageError
+from results.calls import merge
 from results.events import OpCall
 from results.operators import ROLES
 from results.vocabulary import Outcome

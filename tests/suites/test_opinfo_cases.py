@@ -15,7 +15,7 @@ from suites.opinfo import ALL, DEFAULT_DTYPES, FIRST, SelectionError, load_selec
 from suites.opinfo.__main__ import main
 from suites.opinfo.catalog import cases
 from suites.opinfo.checks import CHECKS
-from suites.opinfo.entries import DATABASES, operators
+from suites.opinfo.entries import DATABASES, entries, operators
 from suites.opinfo.selection import check_names
 from suites.opinfo.traits import load_traits
 from tests.suites.conftest import ROOT
@@ -87,7 +87,25 @@ def test_an_unknown_dtype_is_refused():
 
 
 def test_every_operator_that_traits_mention_exists():
-    check_names(load_traits().names(), operators(), "traits.toml")
+    known = [name for database in DATABASES for name in entries(database)]
+    check_names(load_traits().names(), known, "traits.toml")
+
+
+def test_no_two_lists_have_an_entry_of_one_name():
+    """Traits go by name alone."""
+    known = [name for database in DATABASES for name in entries(database)]
+    assert len(known) == len(set(known))
+
+
+def test_all_lists_are_every_entry_of_each():
+    found = cases(load_selection(ALL), ("float32",), ("forward",), (ALL,))
+    assert {case.spec["database"] for case in found} == set(DATABASES)
+    assert len(found) == len({case.id for case in found}) == sum(len(entries(name)) for name in DATABASES)
+
+
+def test_a_selection_of_operators_leaves_the_other_lists_whole():
+    found = cases(load_selection(), ("float32",), ("forward",), ("op_db", "foreach"))
+    assert sum(case.spec["database"] == "foreach" for case in found) == len(entries("foreach"))
 
 
 def test_an_unknown_check_or_list_is_refused():

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
 from results.vocabulary import Outcome
-from suites.compare import compare
-from suites.device import Recorder, TestedDevice, Tolerance
+from suites.compare import ToleranceOf, compare
+from suites.device import TestedDevice, Tolerance
 from suites.opinfo.checks import as_cuda
 from suites.opinfo.checks.forms import FormsCheck, Raised
 from suites.opinfo.entries import Entry
@@ -77,12 +76,19 @@ class Autocast(FormsCheck):
             raise result.error
         return result
 
-    def judge(self, sample: Sample, subject: Subject, device: TestedDevice) -> None:
+    def tolerance(self, sample: Sample, device: TestedDevice) -> ToleranceOf:
         """float32 too is only as exact as the narrower dtype, unless the reference computed in float32."""
-        computed_wide = _agrees_with_float64(sample, device)
-        super().judge(
-            sample, subject, device if computed_wide else _Coarser(device, dtype_name(sample.call.note))
-        )
+        if _agrees_with_float64(sample, device):
+            return device.tolerance
+        narrow = device.tolerance(dtype_name(sample.call.note))
+
+        def coarser(dtype: str) -> Tolerance:
+            own = device.tolerance(dtype)
+            if dtype != "float32":
+                return own
+            return Tolerance(max(own.rtol, narrow.rtol), max(own.atol, narrow.atol))
+
+        return coarser
 
 
 def _forms(call: Call, dtype: torch.dtype) -> Iterator[Call]:
@@ -127,28 +133,3 @@ def _agrees_with_float64(sample: Sample, device: TestedDevice) -> bool:
     wide = narrowed(sample.wide, sample.expected)
     found = compare(sample.expected.value, wide.value, device.tolerance, device=None)
     return found.outcome is Outcome.PASSED
-
-
-class _Coarser(TestedDevice):
-    """A device whose float32 is held to the tolerance of a narrower dtype."""
-
-    def __init__(self, device: TestedDevice, narrow: str) -> None:
-        self.name = device.name
-        self._device = device
-        self._narrow = narrow
-
-    def tolerance(self, dtype: str) -> Tolerance:
-        own = self._device.tolerance(dtype)
-        if dtype != "float32":
-            return own
-        narrow = self._device.tolerance(self._narrow)
-        return Tolerance(max(own.rtol, narrow.rtol), max(own.atol, narrow.atol))
-
-    def record(self, *, pair: bool = False) -> AbstractContextManager[Recorder]:
-        return self._device.record(pair=pair)
-
-    def synchronize(self) -> None:
-        self._device.synchronize()
-
-    def classify(self, error: BaseException) -> Outcome:
-        return self._device.classify(error)
