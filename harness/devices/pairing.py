@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchneuron_backend
@@ -21,8 +22,11 @@ class PairingMode(TorchDispatchMode):
     """Takes the simulator's trace of executed kernels after every op dispatched.
 
     It costs some microseconds an op and reaches autograd's threads, since torch carries dispatch
-    modes there. Kernels that run outside any dispatched op pair with themselves.
+    modes there. Kernels that run outside any dispatched op pair with themselves, and so do those that a
+    higher-order operator runs, such as the branch of a ``cond``.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,6 +48,8 @@ class PairingMode(TorchDispatchMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if isinstance(func, HigherOrderOperator):
+            return func(*args, **(kwargs or {}))
         torchneuron_backend.take_op_trace()
         result = func(*args, **(kwargs or {}))
         called = overload_name(func)

@@ -97,6 +97,8 @@ def _without_calls(
 class CountingMode(TorchDispatchMode):
     """Counts the ops that reach the dispatcher's device keys."""
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()
         self.calls = 0

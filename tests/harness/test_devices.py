@@ -61,6 +61,14 @@ def test_pairing_names_the_op_the_program_called() -> None:
     assert (call.called, call.fallback_calls) == ("aten::special_airy_ai", 1)
 
 
+def test_pairing_lets_higher_order_operators_pass() -> None:
+    x = torch.ones(3, device="neuron")
+    with devices.get("neuron").record(pair=True) as recorder:
+        y = torch.cond(torch.tensor(True), lambda a: a.sin(), lambda a: a.cos(), (x,))
+    assert torch.equal(y.cpu(), torch.ones(3).sin())
+    assert [call.executed for call in recorder.calls()] == ["aten::sin"]
+
+
 def test_every_kernel_that_does_not_compute_is_known_to_the_store() -> None:
     torchneuron_backend.reset_op_counters()
     x = torch.ones(4, 4).to("neuron")
