@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+import torchneuron_backend
+
 PLACES = ["cpu", "neuron:0", "neuron:1"]
 
 
@@ -138,3 +140,14 @@ def test_like_and_factory_ops_obey_the_device_argument() -> None:
     assert torch.tril_indices(3, 3, device="neuron").cpu().equal(torch.tril_indices(3, 3))
     assert base.new_full((2,), 7).tolist() == [7, 7]
     assert torch.tensor([[1, 2]], device="neuron").shape == (1, 2)
+
+
+def test_a_constant_of_a_graph_is_copied_on_the_device() -> None:
+    """What Dynamo makes of a tensor that a traced function writes down."""
+    x = torch.ones(3, device="neuron")
+    torchneuron_backend.reset_op_counters()
+    y = torch.ops.aten.lift_fresh_copy(x)
+    routes = {row["op"]: row["route"] for row in torchneuron_backend.op_counters()}
+    assert "fallback" not in routes.values()
+    assert y.data_ptr() != x.data_ptr()
+    assert torch.equal(y.cpu(), torch.ones(3))
