@@ -62,6 +62,8 @@ def _run(case: Case, device: TestedDevice) -> CaseResult:
     for sample in samples:
         check.judge(sample, subject, device)
     result = fold(samples, subject, left_out, recorded)
+    if result.outcome is Outcome.VACUOUS and check.derived:
+        return not_run_here(f"nothing can be said of such calls: {result.message}", Category.NEEDS_SAMPLES)
     needs_calls = check.calls_prove and not all(sample.raised for sample in samples)
     if result.outcome is Outcome.PASSED and needs_calls and not _any_call(result.calls):
         return _without_calls(check, subject, samples, result)

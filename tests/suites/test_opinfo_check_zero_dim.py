@@ -11,7 +11,7 @@ from suites.opinfo import run_case
 from suites.opinfo.checks import CHECKS
 from suites.opinfo.subject import subject_of
 from tests.suites.fakes import FakeDevice
-from tests.suites.opinfo_cases import on_itself
+from tests.suites.opinfo_cases import case_of, on_itself
 
 
 def test_the_cpu_agrees_with_itself():
@@ -80,3 +80,9 @@ def test_a_device_that_does_not_mix_fails(on_device, wrong, outcome, said):
     result = run_case(on_device("mul", wrong, check="zero_dim"), NeuronDevice())
     assert result.outcome is outcome
     assert said in result.message
+
+
+def test_calls_of_which_the_cpu_gives_nan_throughout_are_no_samples():
+    result = run_case(case_of("corrcoef", check="zero_dim"), FakeDevice())
+    assert (result.outcome, result.facts["category"]) == (Outcome.SKIPPED_UPSTREAM, "needs_samples")
+    assert "NaN throughout" in result.message
