@@ -130,8 +130,8 @@ def _compare(sample: Sample, device: TestedDevice, bounds: ToleranceOf, dtype: s
     branch where rounding decides (``floor``, ``argmax``, ``bucketize``).
     """
     found = _against(sample, sample.expected, device, bounds, dtype)
-    if found.outcome is not Outcome.PASSED and sample.wide is not None:
-        wide = narrowed(sample.wide, sample.expected)
+    wide = narrowed(sample.wide, sample.expected) if sample.wide is not None else None
+    if found.outcome is not Outcome.PASSED and wide is not None:
         truth = _against(sample, wide, device, bounds, dtype)
         if found.outcome is truth.outcome is Outcome.FAILED_NUMERIC:
             truth = _within_own_errors(sample, wide, device, bounds)
@@ -193,12 +193,15 @@ def _plus(bounds: ToleranceOf, error: float) -> ToleranceOf:
     return tolerance
 
 
-def narrowed(wide: Reference, like: Reference) -> Reference:
-    """The reference in float64, rounded once to the dtypes of the other; as it is if it is another tree."""
+def narrowed(wide: Reference, like: Reference) -> Reference | None:
+    """The reference in float64, rounded once to the dtypes of the other; ``None`` if it is another tree.
+
+    It is where float64 is refused, say by an ``out=`` of another dtype, and no reference then.
+    """
     leaves, tree = tree_flatten((wide.value, wide.written))
     others, other_tree = tree_flatten((like.value, like.written))
     if tree != other_tree:
-        return wide
+        return None
     value, written = tree_unflatten(list(map(_rounded, leaves, others)), tree)
     return Reference(value, written)
 

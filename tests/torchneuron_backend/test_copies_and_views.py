@@ -151,3 +151,15 @@ def test_a_constant_of_a_graph_is_copied_on_the_device() -> None:
     assert "fallback" not in routes.values()
     assert y.data_ptr() != x.data_ptr()
     assert torch.equal(y.cpu(), torch.ones(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float32])
+def test_an_unsafe_view_shares_memory_in_every_dtype(dtype: torch.dtype) -> None:
+    """torch writes results through one, as in ``kron(out=)``; a fallback would write into a copy."""
+    x = torch.zeros(6, dtype=dtype, device="neuron")
+    torch.ops.aten._unsafe_view(x, (2, 3)).fill_(1)
+    assert x.tolist() == [1] * 6
+    one, two = torch.arange(6).view(2, 3).to(dtype), torch.arange(4).view(2, 2).to(dtype)
+    out = torch.zeros(4, 6, dtype=dtype, device="neuron")
+    torch.kron(one.to("neuron"), two.to("neuron"), out=out)
+    assert torch.equal(out.cpu(), torch.kron(one, two))

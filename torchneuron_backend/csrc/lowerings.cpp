@@ -26,7 +26,8 @@ const std::unordered_set<std::string>& composed_of_own_kernels() {
   static const std::unordered_set<std::string> names{
       "aten::copy_",          "aten::copy",         "aten::_to_copy",   "aten::_pin_memory", "aten::resize_as_",
       "aten::record_stream",  "aten::empty_like",   "aten::new_empty",  "aten::detach_",     "aten::new_empty_strided",
-      "aten::empty_permuted", "aten::is_same_size", "aten::lift_fresh_copy"};
+      "aten::empty_permuted", "aten::is_same_size", "aten::lift_fresh_copy",
+      "aten::_unsafe_view"};  // shares memory, although its schema does not say so
   return names;
 }
 

@@ -131,5 +131,7 @@ def _agrees_with_float64(sample: Sample, device: TestedDevice) -> bool:
     if sample.wide is None or isinstance(sample.expected.value, Raised):
         return False
     wide = narrowed(sample.wide, sample.expected)
+    if wide is None:
+        return False
     found = compare(sample.expected.value, wide.value, device.tolerance, device=None)
     return found.outcome is Outcome.PASSED
