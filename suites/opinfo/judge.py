@@ -56,6 +56,7 @@ class Sample:
         outcome, message, metrics: the judgement.
         uncompared: why its values were not compared, ``""`` if they were.
         raised: whether it raised, and rightly so.
+        uninformative: whether the CPU gives nothing to compare with: no elements, or NaN throughout.
         calls: op calls that the device's recorder cannot see.
     """
 
@@ -70,6 +71,7 @@ class Sample:
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
     uncompared: str = ""
     raised: bool = False
+    uninformative: bool = False
     calls: tuple[OpCall, ...] = ()
 
     def attempt(self, action: Callable[[], Any]) -> Any:
@@ -135,10 +137,10 @@ def _compare(sample: Sample, device: TestedDevice, bounds: ToleranceOf, dtype: s
         truth = _against(sample, wide, device, bounds, dtype)
         if found.outcome is truth.outcome is Outcome.FAILED_NUMERIC:
             truth = _within_own_errors(sample, wide, device, bounds)
-        # NaN throughout on the CPU says nothing; float64 may show that it is wrong.
-        if truth.outcome is Outcome.PASSED or found.outcome is Outcome.VACUOUS is not truth.outcome:
+        if truth.outcome is Outcome.PASSED:
             found = truth
     sample.outcome, sample.message, sample.metrics = found.outcome, found.message, dict(found.metrics)
+    sample.uninformative = found.outcome is Outcome.VACUOUS
 
 
 def _against(

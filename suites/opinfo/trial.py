@@ -62,8 +62,9 @@ def _run(case: Case, device: TestedDevice) -> CaseResult:
     for sample in samples:
         check.judge(sample, subject, device)
     result = fold(samples, subject, left_out, recorded)
-    if result.outcome is Outcome.VACUOUS and check.derived:
-        return not_run_here(f"nothing can be said of such calls: {result.message}", Category.NEEDS_SAMPLES)
+    if result.outcome is Outcome.VACUOUS and all(sample.uninformative for sample in samples):
+        category = Category.NEEDS_SAMPLES if check.derived else Category.REFERENCE_FAILED
+        return not_run_here(f"nothing can be said of such calls: {result.message}", category)
     needs_calls = check.calls_prove and not all(sample.raised for sample in samples)
     if result.outcome is Outcome.PASSED and needs_calls and not _any_call(result.calls):
         return _without_calls(check, subject, samples, result)
@@ -96,8 +97,11 @@ def _without_calls(
     return not_run_here(why, Category.OPINFO_ENTRY)
 
 
+_NAMING = (torch.ops.aten.alias.default, torch.ops.aten.detach.default)
+
+
 class CountingMode(TorchDispatchMode):
-    """Counts the ops that reach the dispatcher's device keys."""
+    """Counts the ops that reach the dispatcher's device keys, but those that only name a tensor anew."""
 
     supports_higher_order_operators = True
 
@@ -113,7 +117,7 @@ class CountingMode(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Make the call."""
-        self.calls += 1
+        self.calls += func not in _NAMING
         return func(*args, **(kwargs or {}))
 
 

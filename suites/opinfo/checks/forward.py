@@ -98,6 +98,7 @@ class Determinism(Check):
                     found.message,
                     dict(found.metrics),
                 )
+                sample.uninformative = found.outcome is Outcome.VACUOUS
                 if found.outcome is Outcome.FAILED_NUMERIC:
                     return
 

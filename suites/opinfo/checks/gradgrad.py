@@ -8,13 +8,18 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from suites.device import TestedDevice
+from suites.compare import ToleranceOf
+from suites.device import TestedDevice, Tolerance
 from suites.opinfo.checks.backward import Backward
 from suites.opinfo.checks.base import UnfitCallError
 from suites.opinfo.checks.derivatives import cotangents, inputs_of, lacks_derivative, outputs_of
 from suites.opinfo.entries import Entry
+from suites.opinfo.judge import Sample
 from suites.opinfo.samples import Call, spread, with_elements
 from suites.opinfo.subject import Subject
+
+_KERNELS = 8
+"""Roundings that a second derivative may be off by; the chains of op_db's operators are about as long."""
 
 
 class GradGrad(Backward):
@@ -28,6 +33,17 @@ class GradGrad(Backward):
         """What torch's list does not differentiate twice."""
         once = lacks_derivative(entry, dtype)
         return once or ("" if entry.twice else f"{entry.database} lists no second derivative for it")
+
+    def tolerance(self, sample: Sample, device: TestedDevice) -> ToleranceOf:
+        """In two bytes wider: a second derivative is the work of several kernels, each of which rounds."""
+
+        def wider(dtype: str) -> Tolerance:
+            bound = device.tolerance(dtype)
+            if dtype not in ("float16", "bfloat16"):
+                return bound
+            return Tolerance(_KERNELS * bound.rtol, _KERNELS * bound.atol)
+
+        return wider
 
     def calls(self, subject: Subject) -> Sequence[Call]:
         """With elements if there are such."""
