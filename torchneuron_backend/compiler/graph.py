@@ -108,7 +108,7 @@ def call_dtype(node: Node) -> str:
 
 
 def call_signature(node: Node) -> str:
-    """The overload ``node`` calls and its arguments, tensors by dtype, sizes and strides."""
+    """The overload ``node`` calls and its arguments, tensors by dtype, sizes, strides and offset."""
     described = map_arg((node.args, dict(node.kwargs)), _describe)
     return f"{node.target} {described}"
 
@@ -116,7 +116,7 @@ def call_signature(node: Node) -> str:
 def _describe(node: Node) -> Any:
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):
-        return f"{value.dtype}{tuple(value.shape)}{value.stride()}"
+        return f"{value.dtype}{tuple(value.shape)}{value.stride()}+{value.storage_offset()}"
     return str(value)
 
 

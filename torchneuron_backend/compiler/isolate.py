@@ -75,10 +75,13 @@ def call(function: Callable[..., Any], *args: Any, timeout_s: float) -> Any:
     raise ChildDiedError(None, "no result")
 
 
-def stream(function: Callable[[Callable[[str, Any], None]], None], *, timeout_s: float) -> Iterator[Message]:
+def stream(
+    function: Callable[[Callable[[str, Any], None]], None], *, timeout_s: float, each: bool = False
+) -> Iterator[Message]:
     """Run ``function(emit)`` in a forked child and yield what it emits, as it emits it.
 
-    So a caller knows what the child was doing when it died. ``timeout_s`` covers the whole child.
+    So a caller knows what the child was doing when it died. ``timeout_s`` covers the whole child, or ``each``
+    wait for its next message.
     Raises as :func:`call` does.
     """
     reader, writer = os.pipe()
@@ -90,7 +93,7 @@ def stream(function: Callable[[Callable[[str, Any], None]], None], *, timeout_s:
         os.close(writer)
         answered = False
         try:
-            yield from _messages(reader, time.monotonic() + timeout_s)
+            yield from _messages(reader, time.monotonic() + timeout_s, timeout_s if each else None)
             answered = True
         finally:
             os.close(reader)
@@ -245,12 +248,13 @@ def _write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _messages(reader: int, deadline: float) -> Iterator[Message]:
+def _messages(reader: int, deadline: float, each_s: float | None = None) -> Iterator[Message]:
+    """Those that come before ``deadline``, which each puts off to ``each_s`` from then."""
     buffer = bytearray()
     while True:
         ready, _, _ = select.select([reader], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            raise ChildTimeoutError("no answer in time")
+            raise ChildTimeoutError("gave no answer in time")
         chunk = os.read(reader, 1 << 20)
         if not chunk:
             return
@@ -262,6 +266,8 @@ def _messages(reader: int, deadline: float) -> Iterator[Message]:
             if tag == "error":
                 raise ChildFailedError(*value)
             yield Message(tag, value)
+            if each_s is not None:
+                deadline = time.monotonic() + each_s
 
 
 def _reap(pid: int, patience_s: float) -> int:

@@ -15,6 +15,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import _disable_current_modes
 
 from . import isolate
 from .constants import fold_constants
@@ -22,8 +23,10 @@ from .decompositions import decomposition_table
 from .errors import LoweringError
 from .graph import operator_name
 
-# Lowering a whole tiny transformer takes well under a second; a large one stays within this by far.
-TIMEOUT_S = 600.0
+# A call on its own has the time that the probe gives one, a graph a second more for each of its calls;
+# lowering a whole tiny transformer takes well under a second.
+CALL_TIMEOUT_S = 60.0
+_MOST_TIMEOUT_S = 600.0
 
 _PIPELINES = (
     "builtin.module(torchdynamo-export-to-torch-backend-pipeline{})",
@@ -39,9 +42,14 @@ def lower(module: GraphModule) -> str:
     """
     preload()
     try:
-        return str(isolate.call(lower_here, module, timeout_s=TIMEOUT_S))
+        return str(isolate.call(lower_here, module, timeout_s=deadline_s(len(module.graph.nodes))))
     except (isolate.ChildFailedError, isolate.ChildDiedError, isolate.ChildTimeoutError) as error:
         raise LoweringError(f"the graph does not lower to StableHLO: {summarise(error)}") from None
+
+
+def deadline_s(calls: int) -> float:
+    """Seconds after which the lowering of ``calls`` calls is taken to have no end."""
+    return min(CALL_TIMEOUT_S + calls, _MOST_TIMEOUT_S)
 
 
 def preload() -> None:
@@ -72,8 +80,17 @@ _VIEWS = {torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default}
 _BY_POSITION = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
 
 
-def _is_dense(value: torch.Tensor) -> bool:
-    return value.storage_offset() == 0 and is_non_overlapping_and_dense_or_false(value)
+def _is_whole(source: Any) -> bool:
+    """Whether ``source`` holds all that it takes of its memory; what is computed must start there, too."""
+    value = source.meta["val"]
+    starts = source.op == "placeholder" or value.storage_offset() == 0
+    return starts and is_non_overlapping_and_dense_or_false(value)
+
+
+def _within(offset: int) -> int:
+    if offset < 0:
+        raise LoweringError("a strided view begins before the tensor that it is taken of")
+    return offset
 
 
 class _OnHost(Interpreter):
@@ -82,7 +99,7 @@ class _OnHost(Interpreter):
     """
 
     def run_node(self, n: Node) -> Any:
-        if n.target in _BY_POSITION and _is_dense(n.args[0].meta["val"]):  # type: ignore[union-attr]
+        if n.target in _BY_POSITION and _is_whole(n.args[0]):
             return self._by_position(n)
         result, traced = super().run_node(n), n.meta.get("val")
         if n.op == "call_function" and isinstance(result, torch.Tensor) and isinstance(traced, torch.Tensor):
@@ -95,6 +112,11 @@ class _OnHost(Interpreter):
         source = node.args[0]
         assert isinstance(source, Node)
         args, kwargs = self.fetch_args_kwargs_from_env(node)
+        offset = args[-1] if len(args) == len(node.target._schema.arguments) else kwargs.get("storage_offset")  # type: ignore[union-attr]
+        args, kwargs = args[: len(node.target._schema.arguments) - 1], {}  # type: ignore[union-attr]
+        if offset is not None:
+            # It counts from where the memory begins, of which a program is given the tensor's part alone.
+            kwargs = {"storage_offset": _within(offset - source.meta["val"].storage_offset())}
         stride = source.meta["val"].stride()
         order = sorted(range(len(stride)), key=lambda dim: -stride[dim])
         result = node.target(args[0].permute(order).contiguous(), *args[1:], **kwargs)  # type: ignore[operator]
@@ -214,7 +236,9 @@ def legalise(module: GraphModule) -> Any:
     context.enable_multithreading(False)
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context, hooks=_literal_hooks())
-    importer.import_stateless_graph(module.graph)
+    # AOTAutograd compiles under its fake mode, and the constants are real.
+    with _disable_current_modes():
+        importer.import_stateless_graph(module.graph)
     with context:
         for pipeline in _PIPELINES:
             PassManager.parse(pipeline).run(importer.module.operation)

@@ -32,8 +32,10 @@ def refused(calls: Sequence[Node], groups: Sequence[Group] | None = None) -> dic
     pending = [*reversed(groups if groups is not None else first_groups(calls))]
     found: dict[int, str] = {}
     while pending:
+        limit = lowering.deadline_s(max(map(len, pending)))
         try:
-            for message in isolate.stream(_trial(calls, list(pending)), timeout_s=lowering.TIMEOUT_S):
+            # For each group: one limit for all of them would blame the group that it ended in.
+            for message in isolate.stream(_trial(calls, list(pending)), timeout_s=limit, each=True):
                 _settle(pending, found, message.value)
         except (isolate.ChildDiedError, isolate.ChildTimeoutError, isolate.ChildFailedError) as error:
             _settle(pending, found, f"the compiler {error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -122,3 +123,17 @@ print(isolate.Worker(interpret).ask(1, 60), isolate.call(interpret, 1, timeout_s
 def test_the_progress_bars_of_torch_fx_leave_no_semaphore_behind() -> None:
     done = run_python(INTERPRETS)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "1.0 1.0", "")
+
+
+def emit_slowly(emit: Callable[[str, Any], None]) -> None:
+    for number in range(4):
+        time.sleep(0.2)
+        emit("number", number)
+    time.sleep(60)
+
+
+def test_a_limit_for_each_message_ends_the_child_that_hangs_not_the_one_that_goes_on() -> None:
+    messages = isolate.stream(emit_slowly, timeout_s=0.7, each=True)
+    assert [next(messages).value for _ in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(isolate.ChildTimeoutError):
+        next(messages)

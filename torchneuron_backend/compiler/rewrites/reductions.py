@@ -50,7 +50,8 @@ def _on_scalars(overload: Any, also: Callable[..., Any] | None = None) -> None:
 
 for _overload in (aten.amax.default, aten.amin.default, aten.prod.dim_int, aten.cumsum.default):
     _on_scalars(_overload, REWRITES.get(_overload))
-for _overload in (aten.mean.dim, aten.sum.dim_IntList):
+# Torch-MLIR 20261001 does not die of a scalar's softmax: it never ends.
+for _overload in (aten._softmax.default, aten.mean.dim, aten.sum.dim_IntList):
     _on_scalars(_overload, REWRITES.get(_overload))
 
 
@@ -150,6 +151,20 @@ def _any(x: torch.Tensor, dim: int, keepdim: bool = False) -> torch.Tensor:
 def _all(x: torch.Tensor, dim: int, keepdim: bool = False) -> torch.Tensor:
     truth = (x != 0).to(torch.int32)
     return (truth if x.ndim == 0 else truth.amin(dim, keepdim=keepdim)) != 0
+
+
+@rewrites(aten.all.dims)
+def _all_dims(x: torch.Tensor, dim: list[int] | None = None, keepdim: bool = False) -> torch.Tensor:
+    """Over every dimension where none is named; none of an empty list."""
+    dims = list(range(x.ndim)) if dim is None else sorted(each % max(x.ndim, 1) for each in dim)
+    truth = x != 0
+    if x.ndim == 0 or not dims:
+        return truth
+    if 0 in (x.shape[each] for each in dims):
+        sizes = [1 if each in dims else size for each, size in enumerate(x.shape)]
+        kept = [size for each, size in enumerate(sizes) if keepdim or each not in dims]
+        return torch.ones(kept, dtype=torch.bool)
+    return truth.to(torch.int32).amin(dims, keepdim=keepdim) != 0
 
 
 @rewrites(aten.equal.default)
