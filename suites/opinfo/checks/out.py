@@ -116,7 +116,7 @@ def _outs(call: Call, subject: Subject) -> Iterator[tuple[str, Any]]:
     except Exception:  # noqa: BLE001 - what the reference cannot run proves nothing of a device
         return
     yield FITTING, _each(plain, _spoiled)
-    if any(map(can_have_gaps, found)):
+    if any(map(can_have_gaps, found)) and not load_traits().why_without_reference(GAPS, subject.entry.name):
         yield GAPS, _each(plain, lambda one: with_gaps(_spoiled(one)))
     if any(one.numel() for one in found):
         yield EMPTY, _each(plain, lambda one: one.new_empty(0))
