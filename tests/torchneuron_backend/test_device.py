@@ -84,7 +84,8 @@ def test_events_measure_time() -> None:
     second.record()
     second.synchronize()
     assert second.query()
-    assert 20 <= first.elapsed_time(second) < 2000  # milliseconds
+    # Milliseconds; the clock that ends a sleep is not the events', and was seen to be 0.02 ms ahead of it.
+    assert 19 <= first.elapsed_time(second) < 2000
 
 
 def test_two_of_the_modules_own_events_measure_time_too() -> None:
