@@ -12,8 +12,8 @@ import contextlib
 import os
 from pathlib import Path
 
-_MOUNT = Path("/sys/fs/cgroup")
-_MEMBERSHIP = Path("/proc/self/cgroup")
+MOUNT = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
 _SUPERVISOR = "harness-supervisor"
 
 
@@ -80,7 +80,7 @@ class Groups:
             return None
 
 
-def groups(mount: Path = _MOUNT, membership: Path = _MEMBERSHIP) -> Groups | None:
+def groups(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> Groups | None:
     """Prepare this process's own group for workers; ``None`` where that cannot be had."""
     try:
         own = _own_group(mount, membership)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import psutil
 
-_MOUNT = Path("/sys/fs/cgroup")
-_MEMBERSHIP = Path("/proc/self/cgroup")
+from harness.cgroup import MEMBERSHIP, MOUNT
 
 
-def available_memory(mount: Path = _MOUNT, membership: Path = _MEMBERSHIP) -> int:
+def available_memory(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
     """Bytes that this process and its children may hold: the least of the machine's and its control groups'.
 
     Control groups are those of version 2 (``memory.max``,
