@@ -16,8 +16,11 @@ from suites.opinfo.checks.backward import gradients
 from suites.opinfo.checks.base import Check
 from suites.opinfo.checks.derivatives import inputs_of, outputs_of
 from suites.opinfo.judge import Sample
-from suites.opinfo.samples import Call, spread, with_elements
+from suites.opinfo.samples import Call, place, spread, with_elements
 from suites.opinfo.subject import Subject
+from suites.opinfo.traits import load_traits
+
+NO_GRAPH = "Dynamo finds no graph to compile in it, on the CPU neither"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +85,27 @@ class Compile(Check):
         super().judge(sample, subject, device)
         if found.facts.graphs == 0 and sample.outcome is Outcome.PASSED:
             sample.outcome, sample.message = Outcome.VACUOUS, "no graph was captured and compiled"
+            if not _captures(subject, sample.call):
+                sample.message, sample.uninformative = NO_GRAPH, True
         sample.metrics |= found.metrics
         sample.calls = found.facts.calls
+
+
+def _captures(subject: Subject, call: Call) -> bool:
+    """Whether Dynamo finds a graph in the call on the CPU, with a backend that takes every graph.
+
+    It leaves to the interpreter what it cannot trace, say an output whose size depends on values.
+    """
+    graphs = []
+
+    def keep(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    placed = place(call, "cpu", subject.entry.name, load_traits())
+    _value(subject, placed, lambda function: torch.compile(function, backend=keep))
+    return bool(graphs)
 
 
 def _value(

@@ -506,3 +506,12 @@ def test_searching_in_what_is_sorted(dtype: torch.dtype) -> None:
         agrees(overload, ordered[0], values[0, 0], **how)
         agrees(overload, rows, values, sorter=order, **how)
     agrees(overload, ordered, values[:, :0])
+
+
+@pytest.mark.parametrize("number", [2.0, -2, 0, -0.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.bool])
+def test_copysign_with_a_number(dtype: torch.dtype, number: float) -> None:
+    x = torch.tensor([1, 0, -128]).to(dtype)
+    agrees(aten.copysign.Scalar, x, number)
+    signs = [f(x, number).signbit() for f in (REWRITES[aten.copysign.Scalar], aten.copysign.Scalar)]
+    assert torch.equal(*signs)
