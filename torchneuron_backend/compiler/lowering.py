@@ -22,6 +22,7 @@ from .constants import fold_constants
 from .decompositions import decomposition_table
 from .errors import LoweringError
 from .graph import operator_name
+from .truth_values import convert_by_integers
 
 # A call on its own has the time that the probe gives one, a graph a second more for each of its calls;
 # lowering a whole tiny transformer takes well under a second.
@@ -242,6 +243,7 @@ def legalise(module: GraphModule) -> Any:
     with context:
         for pipeline in _PIPELINES:
             PassManager.parse(pipeline).run(importer.module.operation)
+    convert_by_integers(importer.module)
     return importer.module
 
 
