@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import __version__, commands, expectation_commands, suites_commands
+from harness import __version__, commands, expectation_commands, suites_commands, zoo_commands
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES, SUITES
 from results.events import NO_ROOM, LogWriteError
@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     _add_audit(children)
     _add_tools(children)
     _add_suites(children)
+    zoo_commands.add_group(children)
     return root
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from model_zoo.mirror.digests import Digest, commit_hash, digest
+from model_zoo.mirror.files import Content
 
 METADATA_FILE = ".mirror.json"
 _SAFETENSORS_HEADER_LIMIT = 100 * 2**20  # The format's own limit.
@@ -32,6 +33,8 @@ class Metadata:
     tags: tuple[str, ...] = ()
     gated: str | bool = False
     granted: tuple[str, ...] = ()
+    private: bool = False
+    moved_to: str = ""
     created_at: str | None = None
     last_modified: str | None = None
 
@@ -62,6 +65,7 @@ class Repository:
         files: path inside the repository → its digest, sorted by path.
         config: the parsed ``config.json``, empty if there is none.
         parameters: number of elements by safetensors dtype name, e.g. ``{"F32": 1000}``.
+        names: revisions that stand for this commit, beside its hash.
     """
 
     id: str
@@ -71,6 +75,7 @@ class Repository:
     sha: str
     config: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
+    names: frozenset[str] = frozenset({"main", "refs/heads/main"})
 
     @property
     def author(self) -> str | None:
@@ -94,7 +99,15 @@ class Repository:
 
     def may_read(self, token: str | None) -> bool:
         """Whether the bearer of this token may read the files."""
-        return not self.metadata.gated or token in self.metadata.granted
+        return not (self.metadata.gated or self.metadata.private) or token in self.metadata.granted
+
+    def may_see(self, token: str | None) -> bool:
+        """Whether its bearer may know that the repository exists."""
+        return not self.metadata.private or token in self.metadata.granted
+
+    def content(self, name: str, token: str | None = None) -> Path | Content:
+        """The bytes of one of its files; a token matters where they are still elsewhere."""
+        return self.folder / name
 
 
 class MirrorDirectory:
@@ -130,9 +143,9 @@ class MirrorDirectory:
             return self._read(repo_id, folder)
 
     def all(self) -> list[Repository]:
-        """Every repository, sorted by id."""
+        """Every repository that is still under its id, sorted by it."""
         found = [self.get(repo_id) for repo_id in sorted(self.ids())]
-        return [repository for repository in found if repository is not None]
+        return [repo for repo in found if repo is not None and not repo.metadata.moved_to]
 
     def _read(self, repo_id: str, folder: Path) -> Repository:
         paths = dict(sorted(_served_files(self.root, folder)))
