@@ -22,7 +22,7 @@ from harness.standing import Standing, keep_refused
 from harness.tail import appended
 from results.events import CANNOT_LOG_EXIT, Ended, Entered, Record
 from results.plan import OUTPUT_DIR
-from results.vocabulary import CaseKind, Fate, Outcome
+from results.vocabulary import CaseKind, Fate, Outcome, Stage
 
 _USAGE_SECONDS = 0.5
 
@@ -236,9 +236,16 @@ class LocalBatch:
             case=place.case,
             attempt=place.attempt,
             stage=place.stage,
-            outcome=OUTCOME_OF.get(fate, Outcome.CRASHED),
+            outcome=_outcome_of(fate, place.stage),
             seconds=self._seconds_in_stage,
             message=message,
             traceback=self._output.last_words(),
             facts={"worker": self.job.worker, "fate": fate.value},
         )
+
+
+def _outcome_of(fate: Fate, stage: Stage) -> Outcome:
+    """What an end makes of the case; a hub that takes too long is no fault of the device."""
+    if stage is Stage.FETCH and fate in (Fate.KILLED_AT_DEADLINE, Fate.SILENT):
+        return Outcome.INFRA_ERROR
+    return OUTCOME_OF.get(fate, Outcome.CRASHED)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from model_zoo.backoff import BROKEN, with_backoff
-from model_zoo.mirror.digests import Digest, expected_hash, matches
+from model_zoo.digests import Digest, expected_hash, matches
 
 PART_SUFFIX = ".incomplete"
 TIMEOUT = 20.0  # Seconds to connect, and between two pieces of a body.
@@ -42,7 +42,8 @@ def download(
     attempts: int = 5,
     sleep: Callable[[float], None] = time.sleep,
     progress: Callable[[Path, int], None] | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float | None = None,
+    longest: float = 60.0,
 ) -> None:
     """Download a file, going on where an earlier attempt or process stopped.
 
@@ -51,6 +52,7 @@ def download(
         expected: what the server announced.
         headers: of the request, e.g. the authorization.
         attempts: how often in all.
+        longest: seconds that one answer may ask to be waited for.
         progress: told the file that is written to, and the bytes that stand in it, after each piece.
 
     Raises:
@@ -63,9 +65,10 @@ def download(
             part.unlink(missing_ok=True)
             return
         with_backoff(
-            lambda: _attempt(url, part, expected, dict(headers or {}), progress, timeout),
+            lambda: _attempt(url, part, expected, dict(headers or {}), progress, timeout or TIMEOUT),
             attempts=attempts,
             sleep=sleep,
+            longest=longest,
             also=(*BROKEN, ShortError, CorruptError),
         )
         part.replace(target)

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Protocol
 
-from model_zoo.mirror.digests import Digest
+from model_zoo.digests import Digest
 from model_zoo.mirror.faults import Fault
 
 _PIECE = 2**14

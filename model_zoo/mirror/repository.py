@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from model_zoo.mirror.digests import Digest, commit_hash, digest
+from model_zoo.digests import Digest, commit_hash, digest
 from model_zoo.mirror.files import Content
+from model_zoo.safety import elements_of, read_header, read_json
 
 METADATA_FILE = ".mirror.json"
-_SAFETENSORS_HEADER_LIMIT = 100 * 2**20  # The format's own limit.
 
 
 class MirrorError(ValueError):
@@ -197,7 +196,7 @@ def _served_files(root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _json_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json(path)
     except (OSError, ValueError):
         return {}  # A broken config.json is served as it is; only the derived facts are missing.
     return value if isinstance(value, dict) else {}
@@ -207,26 +206,15 @@ def _count_parameters(folder: Path, files: dict[str, Digest]) -> dict[str, int]:
     """Elements by dtype over all safetensors files at the top, read from their headers only."""
     counts: dict[str, int] = {}
     for name in files:
-        if name.endswith(".safetensors") and "/" not in name:
-            for dtype, elements in _header_sizes(folder / name):
-                counts[dtype] = counts.get(dtype, 0) + elements
-    return counts
-
-
-def _header_sizes(path: Path) -> Iterator[tuple[str, int]]:
-    """(dtype, elements) of each tensor: the file begins with a length (u64, little endian) and JSON."""
-    with path.open("rb") as file:
-        start = file.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
-        if not 0 < length <= _SAFETENSORS_HEADER_LIMIT:
-            return
+        if not name.endswith(".safetensors") or "/" in name:
+            continue
         try:
-            header = json.loads(file.read(length))
-        except ValueError:
-            return
-    for name, entry in header.items():
-        if name != "__metadata__":
-            elements = 1
-            for extent in entry["shape"]:
-                elements *= extent
-            yield entry["dtype"], elements
+            with (folder / name).open("rb") as file:
+                header = read_header(file, files[name].size, name)
+            for tensor, entry in header.items():
+                if tensor != "__metadata__":
+                    elements = elements_of({tensor: entry})
+                    counts[str(entry["dtype"])] = counts.get(str(entry["dtype"]), 0) + elements
+        except (OSError, ValueError, KeyError):
+            continue  # Whoever loads it will say what is wrong.
+    return counts

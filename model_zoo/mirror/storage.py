@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from model_zoo.mirror.digests import Digest
+from model_zoo.digests import Digest
 from model_zoo.mirror.faults import Fault, Faults
 from model_zoo.mirror.files import send_file, send_head
 from model_zoo.mirror.listening import ListeningServer

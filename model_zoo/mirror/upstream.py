@@ -25,8 +25,8 @@ from typing import Any
 from urllib.parse import quote
 
 from model_zoo.backoff import BROKEN, is_broken_off, status_of, with_backoff
+from model_zoo.digests import Digest
 from model_zoo.download import PART_SUFFIX, TIMEOUT, download, is_being_written
-from model_zoo.mirror.digests import Digest
 from model_zoo.mirror.pull import Pull
 from model_zoo.mirror.repository import Metadata, Repository
 from model_zoo.safety import RefusedError, check_names
