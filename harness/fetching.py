@@ -30,8 +30,11 @@ NOT_FOR_US = frozenset(
 """Reasons for which a repository cannot be fetched tomorrow either: nothing failed."""
 
 
-def fetch_model(spec: Mapping[str, Any], settings: ModelSettings) -> Path:
+def fetch_model(spec: Mapping[str, Any], settings: ModelSettings, *, ahead: bool = False) -> Path:
     """Fetch the repository of a case at its pinned revision, once it is known that it can be loaded.
+
+    Args:
+        ahead: fetch it for somebody else, who will use it; otherwise it is kept until this process ends.
 
     Raises:
         FetchError: it cannot be had.
@@ -45,7 +48,8 @@ def fetch_model(spec: Mapping[str, Any], settings: ModelSettings) -> Path:
         max_bytes=settings.max_bytes or None,
         budget=settings.max_cache_bytes,
         check=partial(check_config, task=spec.get("task")),
-        hold=True,
+        hold=not ahead,
+        ahead=ahead,
     )
 
 

@@ -115,13 +115,19 @@ class ModelCache:
         self._record(repo_id, commit, ".reserved").unlink(missing_ok=True)
         return folder
 
-    def hold(self, repo_id: str, commit: str) -> None:
-        """Keep a snapshot from being evicted until this process ends or lets go."""
+    def hold(self, repo_id: str, commit: str, *, touch: bool = True) -> None:
+        """Keep a snapshot from being evicted until this process ends or lets go.
+
+        Args:
+            touch: whether that is a use of it.
+        """
         path = self._record(repo_id, commit, ".lease")
         with _held_lock:
             if path in _held:
-                os.utime(path)
+                if touch:
+                    os.utime(path)
                 return
+            new = not path.exists()
             path.parent.mkdir(parents=True, exist_ok=True)
             while True:
                 file = path.open("ab")
@@ -129,7 +135,8 @@ class ModelCache:
                 if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
                     break
                 file.close()
-            os.utime(path)
+            if touch or new:
+                os.utime(path, None if touch else (0, 0))
             _held[path] = file
 
     def let_go(self, repo_id: str, commit: str) -> None:
@@ -138,6 +145,11 @@ class ModelCache:
             file = _held.pop(self._record(repo_id, commit, ".lease"), None)
         if file is not None:
             file.close()
+
+    def touch(self, repo_id: str, commit: str) -> None:
+        """Count this moment as a use."""
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(self._record(repo_id, commit, ".lease"))
 
     def last_use(self, repo_id: str, commit: str) -> float:
         """When some process last began to use a snapshot, 0.0 if none did."""
@@ -226,7 +238,7 @@ class ModelCache:
         """Delete blobs that no snapshot and no running download of a repository has, but for one commit's."""
         folder = self.repository(repo_id)
         under_way = (path.stem for path in self._record(repo_id, "", "").parent.glob("*.reserved"))
-        if any(self._is_held(repo_id, commit) for commit in under_way if commit != gone):
+        if any(self.is_held(repo_id, commit) for commit in under_way if commit != gone):
             return  # A download of another revision may be about to link them.
         linked = {path.resolve() for path in (folder / "snapshots").rglob("*") if path.is_symlink()}
         for blob in (folder / "blobs").glob("*"):
@@ -237,7 +249,8 @@ class ModelCache:
         if not linked:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _is_held(self, repo_id: str, commit: str) -> bool:
+    def is_held(self, repo_id: str, commit: str) -> bool:
+        """Whether some process uses or downloads a snapshot."""
         with contextlib.suppress(FileNotFoundError):
             return is_being_written(self._record(repo_id, commit, ".lease"))
         return False

@@ -80,6 +80,7 @@ class FetchOptions:
         with_code: fetch the repository's Python files too.
         check: is given the parsed ``config.json`` before any weights are fetched; what it raises is raised.
         hold: keep the snapshot from eviction until this process ends.
+        ahead: this is no use of the snapshot, only a preparation for one.
     """
 
     token: str | bool | None = None
@@ -90,6 +91,7 @@ class FetchOptions:
     with_code: bool = False
     check: Callable[[Mapping[str, Any]], object] | None = None
     hold: bool = False
+    ahead: bool = False
 
 
 def fetch(
@@ -111,7 +113,7 @@ def fetch(
     fetching = _Fetching(repo_id, ModelCache(Path(cache_dir)), endpoint, FetchOptions(**options))
     with_reason = partial(_with_reason, repo_id, revision)
     commit: str = with_reason(lambda: fetching.resolve(revision))
-    fetching.cache.hold(repo_id, commit)
+    fetching.cache.hold(repo_id, commit, touch=not fetching.options.ahead)
     try:
         known = fetching.cache.complete(repo_id, commit)
         if known is not None:
