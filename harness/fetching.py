@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,42 @@ from results.vocabulary import Category, Outcome
 
 REASON = "reason"
 """Fact of a model that was not run: which kind of failure it is, ``FetchReason`` or ``LoadReason``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deputy:
+    """Fetches for a process that has no network; see :mod:`harness.sandbox`.
+
+    Attributes:
+        orders: takes the number of a case, gives its folder or (reason, sentence).
+        refusal: why this process could not be locked in, ``""`` if it is.
+    """
+
+    orders: Connection
+    refusal: str
+
+    def fetch(self, number: int) -> Path:
+        """The folder of a case's repository.
+
+        Raises:
+            FetchError: it cannot be had.
+            LoadError: its code may not run here.
+        """
+        if self.refusal:
+            raise LoadError(LoadReason.NEEDS_REMOTE_CODE, f"code of a repository is not run: {self.refusal}")
+        try:
+            self.orders.send(number)
+            answer = self.orders.recv()
+        except (EOFError, OSError) as error:
+            raise FetchError(FetchReason.UNEXPECTED, "The process that fetches is gone.") from error
+        if isinstance(answer, Path):
+            return answer
+        reason, sentence = answer
+        raise FetchError(FetchReason(reason), sentence)
+
+
+deputy: Deputy | None = None
+"""Set in a process that is locked in."""
 
 NOT_FOR_US = frozenset(
     {
@@ -40,6 +78,8 @@ def fetch_model(spec: Mapping[str, Any], settings: ModelSettings, *, ahead: bool
         FetchError: it cannot be had.
         LoadError: it can be had, and this library could not load it.
     """
+    if deputy is not None:
+        return deputy.fetch(0)  # A model has its process to itself.
     return fetch(
         spec["repo_id"],
         spec["revision"],

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 
-from harness import process_tree, processes, pytest_sessions
+from harness import process_tree, processes, pytest_sessions, sandbox
 from harness.cgroup import WorkerGroup, groups
 from harness.child import ChildProcess
 from harness.engine import NOBODYS_FAULT, OUTCOME_OF, Batch, BatchEnd
@@ -58,9 +58,11 @@ Process = ForkServerProcess | ChildProcess
 
 
 def _start(job: Job, output: Connection) -> Process:
-    """pytest is a program of its own; our own cases run in a process of the fork server."""
+    """pytest is a program of its own, and so is what locks itself in; other cases are forked."""
     if job.cases[0].kind is CaseKind.PYTEST:
         return pytest_sessions.start(job, output)
+    if job.cases[0].spec.get(sandbox.REMOTE_CODE):
+        return sandbox.start(job, output)
     return processes.start(run_job, job, output)
 
 

@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from harness import fetching
 from harness.devices.base import Device
 from harness.job import ModelSettings
+from harness.lockin import is_locked_in
 from harness.placement import check_placement
+from harness.sandbox import REMOTE_CODE
 from harness.telemetry import attribute
 from model_zoo.fetch import FetchError
 from model_zoo.inputs import ModelInputs, make_inputs, to_device
@@ -133,7 +135,13 @@ class ModelRun:
 
     def load(self) -> Finding:
         """Load the weights on the CPU, copy them to the device, and check that all of them are there."""
-        loaded = load(self._folder, seed=self._settings.seed, task=self._spec.get("task"), allow_missing=True)
+        loaded = load(
+            self._folder,
+            seed=self._settings.seed,
+            task=self._spec.get("task"),
+            allow_missing=True,
+            allow_code=bool(self._spec.get(REMOTE_CODE)) and is_locked_in(),
+        )
         self._reference = loaded.model
         with self._device.record() as recorder:
             self._model = copy.deepcopy(self._reference).to(self._device.name)
