@@ -30,7 +30,7 @@ _FORGOTTEN_SECONDS = 1800.0
 def prefetching(
     cases: Sequence[Case], profile: Profile, models: ModelSettings, known: History
 ) -> Iterator[None]:
-    """Fetch the models of some cases while the context lasts.
+    """Fetch the models of some cases while the context lasts; what killed downloads left is swept first.
 
     Nothing is fetched ahead from the mirror of this process, which is as near as the cache, nor for a
     cluster, whose nodes have caches of their own.
@@ -44,6 +44,8 @@ def prefetching(
         for case in batch
         if case.kind is CaseKind.MODEL
     ]
+    if order:
+        sweep_incomplete(models.cache)
     if not (profile.prefetch and order) or profile.engine != LOCAL or profile.hub == EMBEDDED_HUB:
         yield
         return
@@ -56,7 +58,6 @@ def prefetching(
 
 def _run(specs: Sequence[Mapping[str, Any]], models: ModelSettings, ahead: int) -> None:
     processes.become_helper()
-    sweep_incomplete(models.cache)
     prefetch(specs, models, ahead)
 
 

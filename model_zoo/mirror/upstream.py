@@ -72,8 +72,11 @@ class PulledRepository(Repository):
         return self.upstream.grants(self, token)
 
     def may_see(self, token: str | None) -> bool:
-        """A private model is seen by those who may read it."""
-        return not self.metadata.private or self.may_read(token)
+        """A private model is seen by those who may read it; if that cannot be asked now, by nobody new."""
+        try:
+            return not self.metadata.private or self.may_read(token)
+        except UpstreamError:
+            return False
 
 
 class Upstream:
@@ -114,7 +117,7 @@ class Upstream:
         Raises:
             UpstreamError: the upstream has no such thing, or is needed and does not answer.
         """
-        if not _ID.fullmatch(repo_id) or "--" in repo_id or ".." in repo_id:
+        if not _is_id(repo_id):
             return None
         with self._lock:
             lock = self._locks[f"{repo_id}@{revision}"]
@@ -223,7 +226,9 @@ class Upstream:
         return repository
 
     def _repository(self, document: dict[str, Any], revision: str) -> PulledRepository:
-        repo_id = str(document["id"])
+        repo_id = str(document.get("id", ""))
+        if not _is_id(repo_id):
+            raise UpstreamError(502, "", f"The upstream describes a model named {repo_id[:100]!r}.")
         try:
             files = {entry["rfilename"]: _digest(entry) for entry in document.get("siblings") or []}
             check_names(files)
@@ -296,6 +301,10 @@ class Upstream:
         for part in self._kept.glob(f"*/blobs/*{PART_SUFFIX}"):
             if time.time() - part.stat().st_mtime > _STALE_PART_SECONDS and not is_being_written(part):
                 part.unlink(missing_ok=True)
+
+
+def _is_id(repo_id: str) -> bool:
+    return _ID.fullmatch(repo_id) is not None and "--" not in repo_id and ".." not in repo_id
 
 
 def _as_upstream_error(error: Exception, url: str) -> UpstreamError:

@@ -188,6 +188,19 @@ def test_gated_files_are_for_those_whom_the_upstream_granted(
     assert ask(near, f"/acme/gated/resolve/{sha}/config.json")[0] == 401
 
 
+def test_a_private_model_is_seen_by_whom_the_upstream_granted_even_without_it(
+    near: MirrorServer, hand: MirrorServer, hand_dir: Path
+) -> None:
+    add_repository(hand_dir, "acme/secret", {"config.json": {"a": 1}}, private=True, granted=[TOKEN])
+    owner, stranger = (HfApi(endpoint=near.endpoint, token=token) for token in (TOKEN, "hf_stranger"))
+    assert owner.model_info("acme/secret").private
+    hand.faults.add(Fault(drop=True, times=ALWAYS))
+    assert [model.id for model in owner.list_models()] == ["acme/secret"]
+    assert [model.id for model in stranger.list_models()] == []
+    with pytest.raises(RepositoryNotFoundError):
+        stranger.model_info("acme/secret")
+
+
 def test_what_the_directory_has_itself_goes_first(near: MirrorServer, root: Path, hand: MirrorServer) -> None:
     add_repository(root, "acme/alpha", {"config.json": {"model_type": "own"}})
     assert b"own" in ask(near, "/acme/alpha/resolve/main/config.json")[2]
@@ -212,6 +225,9 @@ def test_a_description_without_hashes_is_refused(near: MirrorServer, hand: Mirro
     for siblings in ('[{"rfilename": "x"}]', '[{"rfilename": "x", "size": 1, "blobId": "../../x"}]'):
         body = f'{{"id": "acme/alpha", "sha": "{sha}", "siblings": {siblings}}}'
         hand.faults.add(Fault("/revision/", body=body.encode()))
+        assert ask(near, "/api/models/acme/alpha")[0] == 502
+    for repo_id in ("..", "../../acme/alpha", ""):
+        hand.faults.add(Fault("/revision/", body=json.dumps({"id": repo_id, "sha": sha}).encode()))
         assert ask(near, "/api/models/acme/alpha")[0] == 502
     hand.faults.add(Fault("/revision/", body=b'{"id": "acme/alpha"}'))
     with pytest.raises(HfHubHTTPError):
