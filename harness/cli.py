@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import __version__, commands, expectation_commands, suites_commands
+from harness import __version__, commands, expectation_commands, suites_commands, zoo_commands
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES, SUITES
 from results.events import NO_ROOM, LogWriteError
@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     _add_audit(children)
     _add_tools(children)
     _add_suites(children)
+    zoo_commands.add_group(children)
     return root
 
 
@@ -102,6 +103,7 @@ def _add_runs(children: Any) -> None:
     probe.add_argument("model", metavar="MODEL", help="org/name, or org/name@revision")
     probe.add_argument("--profile", default="default", help="profile whose deadlines and seed to use")
     probe.add_argument("--device", help="torch device type (default: the profile's)")
+    _remote_code(probe)
     probe.add_argument("--hub", help="'embedded' or a Hub URL (default: $HF_ENDPOINT, the mirror, the Hub)")
     _quiet(probe)
 
@@ -227,6 +229,7 @@ def _selection(child: argparse.ArgumentParser, profile: str = "default", note: s
         "--models", type=_count, help="at most so many models, most downloaded first; 0 is all"
     )
     child.add_argument("--model-filter", metavar="GLOB", help="models whose id matches")
+    _remote_code(child)
     child.add_argument("--test-filter", metavar="GLOB", help="test cases whose id matches")
     if profile:
         child.add_argument("--suites", metavar="LIST", help=f"comma-separated: {', '.join(SUITES)}")
@@ -243,6 +246,15 @@ def _selection(child: argparse.ArgumentParser, profile: str = "default", note: s
         default=[],
         metavar="FIELD=VALUE",
         help="any other field of the profile, e.g. deadlines.compile=60",
+    )
+
+
+def _remote_code(child: argparse.ArgumentParser) -> None:
+    child.add_argument(
+        "--allow-remote-code",
+        action="append",
+        metavar="ID@REVISION",
+        help="let this model at this commit run its own code, locked in; may be given again",
     )
 
 

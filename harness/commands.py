@@ -135,7 +135,9 @@ def probe(options: argparse.Namespace) -> int:
     """Run one model and print its stages and what fell back."""
     from harness.probing import probe as probe_model
 
-    overrides = {"device": options.device} if options.device else {}
+    overrides: dict[str, Any] = {"device": options.device} if options.device else {}
+    if options.allow_remote_code:
+        overrides["allow_remote_code"] = options.allow_remote_code
     profile = load_profile(options.profile, overrides)
     finished = probe_model(options.model, profile, options.store, hub_name=options.hub, quiet=options.quiet)
     return _print_probe(finished.store, finished.id)
@@ -171,6 +173,8 @@ def profile_of(options: argparse.Namespace) -> Profile:
     """The profile that the command line asks for."""
     overrides: dict[str, Any] = dict(parse_assignment(text) for text in options.set)
     overrides |= {key: getattr(options, key) for key in _OPTIONS if getattr(options, key) is not None}
+    if options.allow_remote_code:
+        overrides["allow_remote_code"] = options.allow_remote_code
     for key in _LISTS:
         given: str | None = getattr(options, key)
         if given is not None:

@@ -15,13 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from harness import fetching
 from harness.devices.base import Device
 from harness.job import ModelSettings
+from harness.lockin import is_locked_in
 from harness.placement import check_placement
+from harness.sandbox import REMOTE_CODE
 from harness.telemetry import attribute
-from model_zoo.fetch import FetchError, FetchReason, fetch
+from model_zoo.fetch import FetchError
 from model_zoo.inputs import ModelInputs, make_inputs, to_device
-from model_zoo.load import LoadError, LoadReason, load
+from model_zoo.load import LoadError, load
 from model_zoo.outputs import loss_of, named_tensors
 from results import skip_category
 from results.calls import merge
@@ -60,10 +63,6 @@ class Finding:
             self.outcome, self.message = comparison.outcome, comparison.message
 
 
-NOT_FOR_US = (FetchReason.GATED, FetchReason.DISABLED, FetchReason.NO_WEIGHTS, FetchReason.TOO_LARGE)
-"""Reasons for which a repository cannot be fetched tomorrow either: nothing failed."""
-
-
 class ReferenceFailedError(Exception):
     """The CPU reference raised, so the device cannot be judged."""
 
@@ -89,7 +88,7 @@ def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], O
             exception=qualified_name(cause),
             message=str(cause) or qualified_name(cause),
             traceback=shortened_traceback(error),
-            facts={skip_category.FACT: _category_of(error)} if skipped else {},
+            facts=_facts_of(error) | ({skip_category.FACT: _category_of(error)} if skipped else {}),
         )
     return CaseResult(
         outcome=found.outcome,
@@ -102,11 +101,8 @@ def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], O
 
 
 def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) -> Outcome:
-    if isinstance(error, FetchError):
-        return Outcome.SKIPPED_UPSTREAM if error.reason in NOT_FOR_US else Outcome.INFRA_ERROR
-    if isinstance(error, LoadError):
-        corrupt = error.reason is LoadReason.CORRUPT_WEIGHTS
-        return Outcome.INFRA_ERROR if corrupt else Outcome.SKIPPED_UPSTREAM
+    if isinstance(error, FetchError | LoadError):
+        return fetching.outcome_of(error)
     if isinstance(error, ReferenceFailedError):
         return Outcome.SKIPPED_UPSTREAM
     return classify(error)
@@ -114,11 +110,13 @@ def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) 
 
 def _category_of(error: Exception) -> str:
     """Why a model is skipped, in the words of the ledger."""
-    if isinstance(error, LoadError) and error.reason is LoadReason.NEEDS_PACKAGE:
-        return Category.PYTHON_DEPENDENCY
     if isinstance(error, FetchError | LoadError):
-        return Category.MODEL_UNAVAILABLE
+        return fetching.category_of(error)
     return Category.REFERENCE_FAILED
+
+
+def _facts_of(error: Exception) -> dict[str, str]:
+    return {fetching.REASON: error.reason.value} if isinstance(error, FetchError | LoadError) else {}
 
 
 class ModelRun:
@@ -131,19 +129,19 @@ class ModelRun:
 
     def fetch(self) -> Finding:
         """Download the pinned revision, or find it in the cache."""
-        self._folder = fetch(
-            self._spec["repo_id"],
-            self._spec["revision"],
-            cache_dir=self._settings.cache,
-            endpoint=self._settings.endpoint,
-            max_bytes=self._settings.max_bytes or None,
-        )
+        self._folder = fetching.fetch_model(self._spec, self._settings)
         size = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
         return Finding(metrics={"bytes": float(size)})
 
     def load(self) -> Finding:
         """Load the weights on the CPU, copy them to the device, and check that all of them are there."""
-        loaded = load(self._folder, seed=self._settings.seed, task=self._spec.get("task"), allow_missing=True)
+        loaded = load(
+            self._folder,
+            seed=self._settings.seed,
+            task=self._spec.get("task"),
+            allow_missing=True,
+            allow_code=bool(self._spec.get(REMOTE_CODE)) and is_locked_in(),
+        )
         self._reference = loaded.model
         with self._device.record() as recorder:
             self._model = copy.deepcopy(self._reference).to(self._device.name)

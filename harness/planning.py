@@ -13,6 +13,7 @@ from harness import processes
 from harness.errors import InfrastructureError, NothingCollectedError, UsageError
 from harness.profiles import CLAIMS, MODELS, OPINFO, PYTEST, UPSTREAM, Profile
 from harness.pytest_sessions import Session, collect
+from harness.sandbox import allowed
 from harness.upstream import collect_upstream
 from model_zoo.catalog import CatalogEntry, snapshot
 from results.expectations import (
@@ -206,7 +207,7 @@ def _models(profile: Profile, endpoint: str) -> list[Case]:
     except OSError as error:
         raise InfrastructureError(f"{endpoint} could not list its models: {error}") from error
     chosen = [entry for entry in entries if fnmatchcase(entry.id, wanted)]
-    return [model_case(entry) for entry in chosen[:limit]]
+    return [allowed(model_case(entry), profile.allow_remote_code) for entry in chosen[:limit]]
 
 
 def _opinfo(profile: Profile) -> list[Case]:

@@ -13,6 +13,7 @@ from harness.errors import InfrastructureError, UsageError
 from harness.nightly import Run, Setup, execute, usable_device
 from harness.planning import model_case, new_run_id
 from harness.profiles import EMBEDDED_HUB, Profile
+from harness.sandbox import allowed
 from harness.sites import site
 from model_zoo.catalog import CatalogError, lookup
 from results.layout import CACHE_DIR
@@ -57,7 +58,7 @@ def probe(model: str, profile: Profile, store: Path, *, hub_name: str | None, qu
             run=new_run_id(own_store, profile.device),
             device=profile.device,
             profile="probe",
-            cases=[model_case(entry)],
+            cases=[allowed(model_case(entry), profile.allow_remote_code)],
             settings=dataclasses.replace(profile, name="probe").settings(),
         )
         models = hub.model_settings(profile, endpoint, store, place.host)
