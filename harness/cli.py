@@ -11,6 +11,7 @@ from typing import Any
 from harness import __version__, commands, expectation_commands, gaps_commands, suites_commands
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES, SUITES
+from harness.repro.command import repro
 from results.events import NO_ROOM, LogWriteError
 from results.layout import StoreError, default_store
 from results.plan import PlanError
@@ -64,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     children = root.add_subparsers(metavar="COMMAND", required=True)
     _add_runs(children)
     _add_readers(children)
+    _add_repro(children)
     _add_expectations(children)
     _add_audit(children)
     _add_tools(children)
@@ -127,6 +129,16 @@ def _add_readers(children: Any) -> None:
     gaps.add_argument("--with", dest="given", metavar="OP,…", help="count these operators as lowered already")
     board = _command(children, "dashboard", commands.dashboard, "serve the dashboard until interrupted")
     board.add_argument("--port", type=_port, default=8501, help="TCP port (default: 8501)")
+
+
+def _add_repro(children: Any) -> None:
+    text = "print a command, and a script, that show one case of a run again"
+    case = _command(children, "repro", repro, text)
+    case.add_argument("case", metavar="ID", help="id of the case")
+    case.add_argument("--run", metavar="RUN", help="id of the run (default: the latest)")
+    case.add_argument(
+        "--output", type=Path, metavar="FILE", help="write the script there (default: print it)"
+    )
 
 
 def _add_expectations(children: Any) -> None:
