@@ -1,6 +1,7 @@
 """One test of pytest, called as the harness called it.
 
-Needs the harness, whose plugin makes the device known, and the test's file where it was. Exits as pytest does.
+Needs the harness, whose plugin makes the device known, and the test's file where it was; exits as pytest
+does.
 """
 
 from __future__ import annotations
