@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 
 class By(StrEnum):
@@ -125,7 +126,7 @@ def rank(blocked: Sequence[Blocked], limit: int, by: By = By.MODELS, given: Coll
     best: list[int] = []
     for budget in range(1, limit + 1):
         found = [best, *(choose(rest, budget) for choose in _CHOICES)]
-        found.sort(key=lambda parts: (_descending(_freed(rest, parts)), sum(map(int.bit_count, parts))))
+        found.sort(key=lambda parts: _preference(rest, parts))
         best = found[0]
     parts = [start] if start else []
     parts += [frozenset(sets.names(part)) for part in best]
@@ -148,6 +149,11 @@ def _steps(blocked: Sequence[Blocked], parts: Sequence[frozenset[str]]) -> tuple
         steps.append(Step(tuple(sorted(part)), total - before, total, len(chosen)))
         before = total
     return tuple(steps)
+
+
+def _preference(rest: _Rest, parts: Sequence[int]) -> tuple[int, ...]:
+    """What frees most comes first, then fewest operators, then the finest steps."""
+    return (*_descending(_freed(rest, parts)), sum(map(int.bit_count, parts)), -len(parts))
 
 
 _Weight = tuple[int, ...]
@@ -238,12 +244,12 @@ def _by_sets(
     return parts
 
 
-def _descending(value: tuple[Fraction | int, ...]) -> tuple[Fraction | int, ...]:
+def _descending(value: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(-part for part in value)
 
 
 def _per_operator(rest: _Rest, budget: int) -> list[int]:
-    return _by_sets(rest, budget, lambda gain, ops: (Fraction(gain[0], ops), *gain))
+    return _by_sets(rest, budget, lambda gain, ops: (Fraction(gain[0], ops), -ops, *gain))
 
 
 def _whole(rest: _Rest, budget: int) -> list[int]:

@@ -6,8 +6,8 @@ here decides what is native. A process may go without some lowerings, by environ
     TORCHNEURON_WITHOUT="aten::cumsum;aten::topk"
 
 Eager calls of these operators, of their in-place and ``out=`` forms too, fall back to the host then, or are
-made of their parts, as if they had never been lowered: what a gap costs can be measured, and a harness's report
-of it be tested. Compiled graphs are not affected.
+made of their parts, as if they had never been lowered: so what a gap costs can be measured, and a harness's
+report of it be tested. Compiled graphs are not affected.
 """
 
 import functools

@@ -48,30 +48,41 @@ def _told(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
     return outcome, signature(exception, message.rstrip("\n"))
 
 
-FAULTS = "aten::eq.Tensor:error@1;aten::nextafter:nan@1;aten::sub.Tensor:error@1"
-"""Each strikes once a process; the first two operators have no derivative, and so no other check that is struck."""
+FAULTS = "aten::eq.Tensor:error@1;aten::special_bessel_j0:nan@1;aten::sub.Tensor:error@1;aten::gelu:error@1"
+"""Each strikes once a process; the first two have no derivative, and so no other check to be struck."""
 
 CASES = {
     "opinfo::op_db::eq::forward[float32]": "failed_exception",
-    "opinfo::op_db::nextafter::forward[float32]": "failed_numeric",
+    "opinfo::op_db::special.bessel_j0::forward[float32]": "failed_numeric",
     "opinfo::op_db::sub::backward[float32]": "failed_exception",
 }
-SELECTION = '[ops]\nfew = ["eq", "nextafter", "sub"]\n'
+TEST = """
+import torch
+
+def test_equal():
+    torch.ones(2, device="neuron").eq(torch.ones(2, device="neuron"))
+"""
+SELECTION = '[ops]\nfew = ["eq", "special.bessel_j0", "sub"]\n'
 
 
 @pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with a run of three operators on a device with a fault in each."""
+def faulty(tmp_path_factory: pytest.TempPathFactory, hub: str) -> Path:
+    """A store with a run of three operators, a model and a test of pytest, each hurt by a fault."""
     folder = tmp_path_factory.mktemp("faulty")
     (folder / "few.toml").write_text(SELECTION)
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_eq.py").write_text(TEST)
     chosen = {
         "opinfo_selection": str(folder / "few.toml"),
         "opinfo_dtypes": ["float32"],
         "opinfo_checks": ["forward", "backward"],
         "opinfo_databases": ["op_db"],
+        "pytest_root": str(folder / "tests"),
+        "pytest_paths": ["."],
     }
     fields = [f"--set={name}={json.dumps(value)}" for name, value in chosen.items()]
-    night = Night(folder / "store", "embedded", "--suites=opinfo", *fields, "--report-only", faults=FAULTS)
+    chosen_suites = ("--suites=opinfo,models,pytest", "--model-filter=mirror/tiny-bert")
+    night = Night(folder / "store", hub, *chosen_suites, *fields, "--report-only", faults=FAULTS)
     code, output = night.wait()
     assert code == 0, output
     return folder / "store"
@@ -95,6 +106,33 @@ def test_a_script_fails_with_the_signature_of_the_run(
     assert _told(failed) == (row["outcome"], row["signature"])
     well = _run(script)
     assert (well.returncode, well.stdout[:15]) == (0, "outcome: passed"), well.stdout
+
+
+def test_the_script_of_a_model_fails_in_the_same_stage(
+    faulty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with results.open(faulty) as reader:
+        (row,) = reader.rows("v_cases", kind="model")
+    assert (row["outcome"], row["stage"]) == ("failed_exception", "forward")
+    script = tmp_path / "again.py"
+    command = shlex.split(_script(faulty, row["case_id"], script, capsys))
+    assert command[:3] == ["harness", "probe", row["case_id"].removeprefix("model::")]
+    failed = _run(script, FAULTS)
+    assert "stage: forward\n" in failed.stdout, failed.stderr
+    assert _told(failed) == (row["outcome"], row["signature"])
+
+
+def test_a_test_of_pytest_is_called_as_it_was(
+    faulty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with results.open(faulty) as reader:
+        (row,) = reader.rows("v_cases", kind="pytest")
+    script = tmp_path / "again.py"
+    assert "test_eq.py::test_equal" in _script(faulty, row["case_id"], script, capsys)
+    failed = _run(script, FAULTS)
+    assert failed.returncode == 1, failed.stderr
+    assert f"{row['exception']}: {row['message']}".splitlines()[0] in failed.stdout
+    assert _run(script).returncode == 0
 
 
 def _needs_harness(script: Path) -> bool:
