@@ -10,6 +10,8 @@ functions: their input is ``v_blocked_sets``, their counts of what a choice free
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
@@ -123,9 +125,10 @@ def rank(blocked: Sequence[Blocked], limit: int, by: By = By.MODELS, given: Coll
     start = frozenset(given)
     sets = _Sets(blocked, by)
     rest = sets.without(sets.mask(start))
+    search = _Search(rest, limit)
     best: list[int] = []
     for budget in range(1, limit + 1):
-        found = [best, *(choose(rest, budget) for choose in _CHOICES)]
+        found = [best, *(choose(search, budget) for choose in _CHOICES)]
         found.sort(key=lambda parts: _preference(rest, parts))
         best = found[0]
     parts = [start] if start else []
@@ -231,58 +234,80 @@ def _gains(rest: _Rest, candidates: Iterable[int]) -> dict[int, _Weight]:
     return gains
 
 
-def _by_sets(
-    rest: _Rest, budget: int, value: Callable[[_Weight, int], tuple[Fraction | int, ...]]
-) -> list[int]:
-    """Add the missing set of the most value, again and again, while there is room for one."""
-    parts: list[int] = []
-    while gains := _gains(rest, [mask for mask in rest if mask.bit_count() <= budget]):
-        best = min(gains, key=lambda mask: (_descending(value(gains[mask], mask.bit_count())), mask))
-        parts.append(best)
-        budget -= best.bit_count()
-        rest = _lower(rest, best)
-    return parts
+class _Search:
+    """The greedy choices of all budgets; what they share is computed once."""
+
+    def __init__(self, rest: _Rest, limit: int) -> None:
+        self._rest = rest
+        self._limit = limit
+        self._known: dict[int, dict[int, _Weight]] = {}
+
+    def gains(self, have: int) -> Mapping[int, _Weight]:
+        """The missing sets within the limit once some operators are there, with what each frees."""
+        if have not in self._known:
+            rest = _lower(self._rest, have)
+            self._known[have] = _gains(rest, [mask for mask in rest if mask.bit_count() <= self._limit])
+        return self._known[have]
+
+    def by_sets(self, budget: int, value: Callable[[_Weight, int], tuple[Fraction | int, ...]]) -> list[int]:
+        """Add the missing set of the most value, again and again, while there is room for one."""
+        parts: list[int] = []
+        have = 0
+        while fitting := {
+            mask: gain for mask, gain in self.gains(have).items() if mask.bit_count() <= budget
+        }:
+            best = min(fitting, key=lambda mask: (_descending(value(fitting[mask], mask.bit_count())), mask))
+            parts.append(best)
+            budget -= best.bit_count()
+            have |= best
+        return parts
+
+    @functools.cached_property
+    def one_by_one(self) -> list[int]:
+        """One operator at a time, put together where the first ones free nothing yet."""
+        parts: list[int] = []
+        rest, pending = self._rest, 0
+        for _ in range(self._limit):
+            waiting: dict[int, _Weight] = {}
+            for mask, weight in rest.items():
+                for bit in _bits(mask):
+                    waiting[bit] = _add(waiting.get(bit, _NOTHING), weight)
+            if not waiting:
+                break
+            best = _most_wanted(rest, waiting)
+            pending |= best
+            if rest.get(best, _NOTHING)[0]:
+                parts.append(pending)
+                pending = 0
+            rest = _lower(rest, best)
+        return parts
 
 
 def _descending(value: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(-part for part in value)
 
 
-def _per_operator(rest: _Rest, budget: int) -> list[int]:
-    return _by_sets(rest, budget, lambda gain, ops: (Fraction(gain[0], ops), -ops, *gain))
+def _per_operator(search: _Search, budget: int) -> list[int]:
+    return search.by_sets(budget, lambda gain, ops: (Fraction(gain[0], ops), -ops, *gain))
 
 
-def _whole(rest: _Rest, budget: int) -> list[int]:
-    return _by_sets(rest, budget, lambda gain, ops: (gain[0], -ops, *gain[1:]))
+def _whole(search: _Search, budget: int) -> list[int]:
+    return search.by_sets(budget, lambda gain, ops: (gain[0], -ops, *gain[1:]))
 
 
-def _one_by_one(rest: _Rest, budget: int) -> list[int]:
-    """One operator at a time: the one that frees most at once, or else the one that most still wait for."""
-    parts: list[int] = []
-    pending = 0
-    for _ in range(budget):
-        waiting: dict[int, _Weight] = {}
-        for mask, weight in rest.items():
-            for bit in _bits(mask):
-                waiting[bit] = _add(waiting.get(bit, _NOTHING), weight)
-        if not waiting:
-            break
-        best = _most_wanted(rest, waiting)
-        pending |= best
-        if rest.get(best, _NOTHING)[0]:
-            parts.append(pending)
-            pending = 0
-        rest = _lower(rest, best)
-    return parts
+def _one_by_one(search: _Search, budget: int) -> list[int]:
+    ends = itertools.accumulate(map(int.bit_count, search.one_by_one))
+    return [part for part, end in zip(search.one_by_one, ends, strict=True) if end <= budget]
 
 
 def _most_wanted(rest: _Rest, waiting: Mapping[int, _Weight]) -> int:
+    """The operator that frees most at once, or else the one that most still wait for."""
     return min(
         waiting, key=lambda bit: (_descending(rest.get(bit, _NOTHING)), _descending(waiting[bit]), bit)
     )
 
 
-_CHOICES: tuple[Callable[[_Rest, int], list[int]], ...] = (_per_operator, _whole, _one_by_one)
+_CHOICES: tuple[Callable[[_Search, int], list[int]], ...] = (_per_operator, _whole, _one_by_one)
 
 
 def _freed(rest: _Rest, parts: Iterable[int]) -> _Weight:
