@@ -45,7 +45,7 @@ def _told(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
     lines = done.stdout.partition("outcome: ")[2]
     outcome, _, rest = lines.partition("\nexception: ")
     exception, _, message = rest.partition("\nmessage: ")
-    return outcome, signature(exception, message.rstrip("\n"))
+    return outcome, signature(exception or outcome, message.rstrip("\n"))
 
 
 FAULTS = "aten::eq.Tensor:error@1;aten::special_bessel_j0:nan@1;aten::sub.Tensor:error@1;aten::gelu:error@1"
