@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import __version__, commands, expectation_commands, suites_commands, zoo_commands
+from harness import __version__, commands, expectation_commands, gaps_commands, suites_commands, zoo_commands
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES, SUITES
+from harness.repro.command import repro
 from results.events import NO_ROOM, LogWriteError
 from results.layout import StoreError, default_store
 from results.plan import PlanError
+from results.unlock import By
 from results.vocabulary import DELIBERATE
 from suites.upstream.fetch import REPOSITORY
 
@@ -63,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     children = root.add_subparsers(metavar="COMMAND", required=True)
     _add_runs(children)
     _add_readers(children)
+    _add_repro(children)
     _add_expectations(children)
     _add_audit(children)
     _add_tools(children)
@@ -110,15 +113,34 @@ def _add_runs(children: Any) -> None:
 
 def _add_readers(children: Any) -> None:
     report = _command(children, "report", commands.report, "print the scoreboard of a run")
-    gaps = _command(children, "gaps", commands.gaps, "list the operators that fell back, most wanted first")
+    gaps = _command(
+        children, "gaps", gaps_commands.gaps, "list the operators that fell back, most wanted first"
+    )
     skips = _command(children, "skips", commands.skips, "list why cases were skipped, uncategorised first")
     for child, formats in ((report, (*FORMATS, commands.JUNIT)), (gaps, FORMATS), (skips, FORMATS)):
         child.add_argument("run", nargs="?", metavar="RUN", help="id of the run (default: the latest)")
         _format(child, formats)
     _gate(report, default=False)
     gaps.add_argument("--limit", type=_count, default=20, help="at most so many rows; 0 is all (default: 20)")
+    how = gaps.add_mutually_exclusive_group()
+    how.add_argument("--dtypes", action="store_true", help="a row for each operator and dtype")
+    how.add_argument(
+        "--unlock", type=_count, metavar="K", help="say which K operators to lower next and what that frees"
+    )
+    gaps.add_argument("--by", choices=[*By], default=By.MODELS, help="what to free most of (default: models)")
+    gaps.add_argument("--with", dest="given", metavar="OP,…", help="count these operators as lowered already")
     board = _command(children, "dashboard", commands.dashboard, "serve the dashboard until interrupted")
     board.add_argument("--port", type=_port, default=8501, help="TCP port (default: 8501)")
+
+
+def _add_repro(children: Any) -> None:
+    text = "print a command, and a script, that show one case of a run again"
+    case = _command(children, "repro", repro, text)
+    case.add_argument("case", metavar="ID", help="id of the case")
+    case.add_argument("--run", metavar="RUN", help="id of the run (default: the latest)")
+    case.add_argument(
+        "--output", type=Path, metavar="FILE", help="write the script there (default: print it)"
+    )
 
 
 def _add_expectations(children: Any) -> None:
