@@ -127,6 +127,19 @@ def test_a_wrong_result_without_any_graph_still_fails(monkeypatch):
     assert run("mul", Wrong()).outcome is Outcome.FAILED_EXCEPTION
 
 
+def test_what_dynamo_raises_on_any_device_is_not_the_device_s_fault(monkeypatch):
+    def refuses(one, two):
+        with torch._dynamo.error_on_graph_break(True):
+            torch._dynamo.graph_break()
+        return torch.mul(one, two)
+
+    monkeypatch.setattr(operators()["mul"], "op", refuses)
+    result = run("mul")
+    assert result.outcome is Outcome.SKIPPED_UPSTREAM
+    assert result.facts["category"] == "reference_failed"
+    assert "Dynamo raises on it, on the CPU too: " in result.message
+
+
 def test_a_device_without_a_backend_is_unsupported(backend):
     result = run("mul", backend(""))
     assert result.outcome is Outcome.UNSUPPORTED

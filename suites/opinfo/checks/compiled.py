@@ -21,6 +21,7 @@ from suites.opinfo.subject import Subject
 from suites.opinfo.traits import load_traits
 
 NO_GRAPH = "Dynamo finds no graph to compile in it, on the CPU neither"
+NOT_TRACED = "Dynamo raises on it, on the CPU too"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +81,7 @@ class Compile(Check):
         found: Compiled | None = sample.actual
         if found is None:
             super().judge(sample, subject, device)
+            _excuse_untraced(sample, subject)
             return
         sample.actual = _without_zeros(found.value, sample.expected.value)
         super().judge(sample, subject, device)
@@ -89,6 +91,19 @@ class Compile(Check):
                 sample.message, sample.uninformative = NO_GRAPH, True
         sample.metrics |= found.metrics
         sample.calls = found.facts.calls
+
+
+def _excuse_untraced(sample: Sample, subject: Subject) -> None:
+    """Judge no device by an error that Dynamo itself raises, of the same type where nothing is compiled."""
+    if sample.error is None:
+        return
+    try:
+        _captures(subject, sample.call)
+    except Exception as error:  # noqa: BLE001 - compared with what the device raised
+        of_dynamo = unwrapped(error)
+        if type(of_dynamo) is type(sample.error):
+            sample.outcome, sample.uninformative = Outcome.VACUOUS, True
+            sample.message = f"{NOT_TRACED}: {of_dynamo}"
 
 
 def _captures(subject: Subject, call: Call) -> bool:
