@@ -102,8 +102,12 @@ def _add_runs(children: Any) -> None:
     plan = _command(children, "plan", commands.plan, "print what a profile would run, without running it")
     _selection(plan)
     _format(plan)
-    probe = _command(children, "probe", commands.probe, "run one model of the Hub and print where it gets to")
-    probe.add_argument("model", metavar="MODEL", help="org/name, or org/name@revision")
+    probe = _command(children, "probe", commands.probe, "run one model and print where it gets to")
+    probe.add_argument(
+        "model",
+        metavar="MODEL",
+        help="org/name, org/name@revision, a folder with a model, or a .py file that makes one",
+    )
     probe.add_argument("--profile", default="default", help="profile whose deadlines and seed to use")
     probe.add_argument("--device", help="torch device type (default: the profile's)")
     _remote_code(probe)

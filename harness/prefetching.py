@@ -18,6 +18,7 @@ from harness.profiles import EMBEDDED_HUB, LOCAL, Profile
 from harness.schedule import batches, declared_skips
 from model_zoo.cache import ModelCache, sweep_incomplete
 from model_zoo.fetch import FetchError
+from model_zoo.packages import FILE
 from results.plan import Case
 from results.vocabulary import CaseKind
 
@@ -49,7 +50,8 @@ def prefetching(
     if not (profile.prefetch and order) or profile.engine != LOCAL or profile.hub == EMBEDDED_HUB:
         yield
         return
-    process = processes.start(_run, [case.spec for case in order], models, profile.prefetch)
+    specs = [case.spec for case in order if FILE not in case.spec]
+    process = processes.start(_run, specs, models, profile.prefetch)
     try:
         yield
     finally:

