@@ -92,6 +92,7 @@ def _add_runs(children: Any) -> None:
         help="id of the run (default: the latest that was cut short)",
     )
     _engine(resume)
+    resume.add_argument("--workers", type=_count, help="processes at a time, if other than it began with")
     _quiet(resume)
     _format(resume)
     for child in (nightly, run, resume):

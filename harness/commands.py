@@ -60,7 +60,14 @@ def resume(options: argparse.Namespace) -> int:
 
     _check_junit(options.junit)
     run = options.run or latest_unfinished(options.store)
-    finished = go_on(run, options.store, engine=options.engine, say=say(options.quiet), quiet=options.quiet)
+    finished = go_on(
+        run,
+        options.store,
+        engine=options.engine,
+        workers=options.workers,
+        say=say(options.quiet),
+        quiet=options.quiet,
+    )
     return _conclude(finished, options)
 
 

@@ -126,12 +126,19 @@ def usable_device(place: Site, name: str) -> Description:
 
 
 def resume(
-    run: str, store: Path, *, engine: str | None = None, say: Say = lambda _: None, quiet: bool = True
+    run: str,
+    store: Path,
+    *,
+    engine: str | None = None,
+    workers: int | None = None,
+    say: Say = lambda _: None,
+    quiet: bool = True,
 ) -> Run:
     """Go on with a run that was cut short, until every case of its plan has a result.
 
     Args:
         engine: another one than it began with.
+        workers: another number of processes than it began with; 0 is one a core.
 
     Raises:
         HarnessError: there is no such run, somebody supervises it, or what it needs cannot be used.
@@ -143,7 +150,9 @@ def resume(
         raise UsageError(f"{store} has no run {run!r}; the last ones are: {', '.join(known[-5:]) or 'none'}")
     plan = load_plan(folder)
     profile = stored_profile(plan.settings)
-    profile = dataclasses.replace(profile, engine=engine or profile.engine)
+    if workers is None:
+        workers = profile.workers
+    profile = dataclasses.replace(profile, engine=engine or profile.engine, workers=workers)
     say("loading torch and transformers into the fork server")
     with site(profile) as place:
         description = usable_device(place, plan.device)
