@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import io
 import json
 import math
 import os
@@ -22,6 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from results.logs import EventLogError as EventLogError
+from results.logs import open_log, unpack
 from results.vocabulary import Fate, Outcome, RunState, Stage
 
 SCHEMA_VERSION = 1
@@ -36,10 +39,6 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 CANNOT_LOG_EXIT = 74
 """Exit code of a process that could not write its log (``EX_IOERR`` of sysexits.h)."""
-
-
-class EventLogError(ValueError):
-    """A log that cannot be read as one; says the file, the line and what is wrong."""
 
 
 class LogWriteError(OSError):
@@ -313,12 +312,16 @@ def decode(line: str) -> Record:
 
 
 class EventLog:
-    """Appends records to one file and flushes each; opening an existing log goes on after its end."""
+    """Appends records to one file and flushes each; opening an existing log goes on after its end.
+
+    One that was compressed becomes a plain file again.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            unpack(path)
             self._seq = _repair(path)
             self._file = path.open("ab", buffering=0)
         except OSError as error:
@@ -387,15 +390,15 @@ def _repair(path: Path) -> int:
 
 
 def read_log(path: Path, start: int = 0) -> Iterator[Record]:
-    """Yield the records of a log from sequence number ``start`` on.
+    """Yield the records of a log, in either of its forms, from sequence number ``start`` on.
 
     A last line without its newline is a write that a death cut short; it is left out.
 
     Raises:
         EventLogError: any other line that is not a record, or a gap in the numbering.
     """
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        for record in read_lines(file, str(path)):
+    with open_log(path) as file, io.TextIOWrapper(file, "utf-8", "replace", newline="\n") as text:
+        for record in read_lines(text, str(path)):
             if record.seq >= start:
                 yield record
 
