@@ -11,6 +11,8 @@ from harness.errors import ExitCode
 from results.layout import default_store
 from results.tables import Format
 
+_MOST_DAYS = 36_500
+
 Arguments = Any
 """What ``add_parser`` gives, and what ``add_subparsers`` gives; argparse names neither."""
 
@@ -21,6 +23,7 @@ def add_group(children: Arguments) -> None:
     group = children.add_parser("db", help=text, description=text)
     actions = group.add_subparsers(metavar="COMMAND", required=True)
     _add_check(actions)
+    _add_compact(actions)
 
 
 def check(options: argparse.Namespace) -> int:
@@ -54,6 +57,57 @@ def _add_check(actions: Arguments) -> None:
     form.add_argument(
         "--json", dest="format", action="store_const", const="json", help="the same as --format json"
     )
+
+
+def compact(options: argparse.Namespace) -> int:
+    """Make the store smaller and say by how much."""
+    from results.compact import Retention, preview
+    from results.compact import compact as compact_store
+
+    keep = Retention(options.keep_passes, options.keep_failures)
+    saved = preview(options.store, keep) if options.dry_run else compact_store(options.store, keep)
+    would, after = ("would be ", "") if options.dry_run else ("", f" to {_size(saved.logs_after)}")
+    print(f"{_many(saved.logs, 'event log')} {would}compressed: from {_size(saved.logs_before)}{after}")
+    print(f"{_many(saved.outputs, 'file')} of workers' output {would}dropped: {_size(saved.outputs_bytes)}")
+    print(f"{_many(saved.rows, 'detail')} {would}dropped from the database")
+    if options.dry_run:
+        print(f"the database would be written anew: {_size(saved.database_before)} now")
+    else:
+        sizes = f"from {_size(saved.database_before)} to {_size(saved.database_after)}"
+        print(f"the database was written anew: {sizes}")
+    for sentence in saved.left_alone:
+        print(f"left alone: {sentence}")
+    return ExitCode.OK
+
+
+def _days(text: str) -> int:
+    if not text.isdigit() or int(text) > _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"expected a number of days from 0 to {_MOST_DAYS}, not {text!r}")
+    return int(text)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
+def _add_compact(actions: Arguments) -> None:
+    text = "compress event logs, drop old details and write the database anew; loses no result"
+    child = _command(actions, "compact", compact, text)
+    for what, means in (
+        ("passes", "of workers in which nothing failed, and of stages that passed"),
+        ("failures", "of the others; not fewer days than of passes"),
+    ):
+        child.add_argument(
+            f"--keep-{what}",
+            type=_days,
+            metavar="DAYS",
+            help=f"keep output and details {means} for so long after a run's end (default: for ever)",
+        )
+    child.add_argument("--dry-run", action="store_true", help="say what would be done and do nothing")
 
 
 def _command(actions: Arguments, name: str, function: Any, text: str) -> argparse.ArgumentParser:

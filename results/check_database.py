@@ -1,4 +1,4 @@
-"""Whether the database of a store holds together: its file, its sums, and the ids that point at each other."""
+"""Whether the database of a store holds together: its file, its sums, the ids that point at each other."""
 
 from __future__ import annotations
 

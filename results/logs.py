@@ -1,7 +1,7 @@
 """Event logs as files: plain while they are written, compressed by ``harness db compact`` afterwards.
 
 A log keeps its name, ``events/worker-0.jsonl``, in both forms; compressed it has ``.gz`` behind it. Where
-both are there, the compressing was cut short and the plain one counts. Whatever reads logs does so through here.
+both are there, the compressing was cut short and the plain one counts. Whatever reads logs does it by this.
 """
 
 from __future__ import annotations

@@ -21,17 +21,21 @@ from results.locks import holder, try_lock
 from results.logs import sync
 
 _LOOK_SECONDS = 0.1
+_SMALL = ".small"
 _CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException)
 
 
 @contextlib.contextmanager
-def writing(store: Path, *, fresh: bool = False, wait: float = 0) -> Iterator[duckdb.DuckDBPyConnection]:
+def writing(
+    store: Path, *, fresh: bool = False, wait: float = 0, shrink: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a connection to a private copy of the database, migrated, and swap it in at the end.
 
     Args:
         store: folder of the store; made if it is missing.
         fresh: begin with an empty database instead of a copy.
         wait: seconds to wait for another writer.
+        shrink: write all that is left to a file of its own in the end: DuckDB's never get smaller.
 
     Raises:
         StoreError: another writer is at work, the database is damaged or of a newer harness, or it
@@ -49,8 +53,9 @@ def writing(store: Path, *, fresh: bool = False, wait: float = 0) -> Iterator[du
             with contextlib.closing(connection):
                 yield connection
                 connection.execute("CHECKPOINT")
-            sync(private)
-            os.replace(private, public)
+            whole = _shrunk(private) if shrink else private
+            sync(whole)
+            os.replace(whole, public)
             sync(store)
         except _CANNOT_WRITE as error:
             raise StoreError(
@@ -95,9 +100,23 @@ def _locked(store: Path, wait: float) -> Iterator[None]:
         yield
 
 
+def _shrunk(private: Path) -> Path:
+    """A database with the same tables and views, without the room that was given up; beside the given one."""
+    small = private.with_name(private.name + _SMALL)
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET enable_progress_bar = false")
+        for name, path, mode in (("big", private, " (READ_ONLY)"), ("small", small, "")):
+            quoted = str(path).replace("'", "''")
+            connection.execute(f"ATTACH '{quoted}' AS {name}{mode}")
+        connection.execute("COPY FROM DATABASE big TO small")
+        connection.execute("CHECKPOINT small")
+    return small
+
+
 def _remove(private: Path) -> None:
-    for path in (private, private.with_name(private.name + ".wal")):
+    for path in (private, private.with_name(private.name + _SMALL)):
         path.unlink(missing_ok=True)
+        path.with_name(path.name + ".wal").unlink(missing_ok=True)
 
 
 def _first_line(error: Exception) -> str:
