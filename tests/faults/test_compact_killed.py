@@ -1,4 +1,4 @@
-"""``harness db compact`` killed before each thing it does to a file: nothing is lost, and it can be done again."""
+"""``harness db compact`` killed before each change of a file: nothing is lost, and it can be done again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ store, left = sys.argv[1], int(sys.argv[2])
 def count(event, arguments):
     global left
     changes = event in ("os.rename", "os.remove", "shutil.copyfile", "os.truncate")
-    changes |= event == "open" and isinstance(arguments[2], int) and bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
+    if event == "open" and isinstance(arguments[2], int):
+        changes = bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
     if changes and any(str(argument).startswith(store) for argument in arguments[:2]):
         left -= 1
         if left < 0:
