@@ -24,6 +24,7 @@ def add_group(children: Arguments) -> None:
     actions = group.add_subparsers(metavar="COMMAND", required=True)
     _add_check(actions)
     _add_compact(actions)
+    _add_export(actions)
 
 
 def check(options: argparse.Namespace) -> int:
@@ -80,6 +81,18 @@ def compact(options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def export(options: argparse.Namespace) -> int:
+    """Write the store, or one run, as Parquet files."""
+    from results.export import export as export_store
+    from results.store import open_store
+
+    with open_store(options.store) as store:
+        done = export_store(store, options.to, run=options.run)
+    rows = sum(done.rows.values())
+    print(f"{options.to}: {len(done.rows)} files with {rows:,} rows, {_size(done.bytes)}")
+    return ExitCode.OK
+
+
 def _days(text: str) -> int:
     if not text.isdigit() or int(text) > _MOST_DAYS:
         raise argparse.ArgumentTypeError(f"expected a number of days from 0 to {_MOST_DAYS}, not {text!r}")
@@ -108,6 +121,14 @@ def _add_compact(actions: Arguments) -> None:
             help=f"keep output and details {means} for so long after a run's end (default: for ever)",
         )
     child.add_argument("--dry-run", action="store_true", help="say what would be done and do nothing")
+
+
+def _add_export(actions: Arguments) -> None:
+    text = "write every table and view as a Parquet file into a new folder"
+    child = _command(actions, "export", export, text)
+    child.add_argument("--to", type=Path, required=True, metavar="DIR", help="a folder that is new or empty")
+    child.add_argument("--run", metavar="RUN", help="only what is of this run (default: the whole store)")
+    child.add_argument("--format", choices=("parquet",), default="parquet", help="the only one so far")
 
 
 def _command(actions: Arguments, name: str, function: Any, text: str) -> argparse.ArgumentParser:
