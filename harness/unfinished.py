@@ -51,7 +51,7 @@ def _is_in_database(run: str, store: Path) -> bool:
     """Whether the database has the end of a run; one that cannot be read says nothing against it."""
     try:
         with open_store(store) as reader:
-            return any(row["state"] == RunState.COMPLETE for row in reader.rows("v_completeness", run=run))
+            return any(row["state"] == RunState.COMPLETE for row in reader.rows("v_run_heads", run=run))
     except StoreError:
         return True
 
