@@ -26,6 +26,7 @@ import psutil
 import results
 from results.events import Ended, Entered, read_log
 from results.layout import run_folders, run_path
+from results.logs import log_files
 from results.plan import EVENTS_DIR, load_plan
 from results.vocabulary import Outcome
 
@@ -131,9 +132,7 @@ def report(soak: Soak, run: str, seconds: float) -> bool:
     """Print the figures; whether nothing was lost or doubled."""
     folder = run_path(soak.store, run)
     planned = [case.id for case in load_plan(folder).cases]
-    events = [
-        record.event for log in sorted((folder / EVENTS_DIR).glob("*.jsonl")) for record in read_log(log)
-    ]
+    events = [record.event for log in log_files(folder / EVENTS_DIR).values() for record in read_log(log)]
     told = Counter((e.case, e.attempt, e.stage) for e in events if isinstance(e, Ended))
     doubled = [key for key, times in told.items() if times > 1]
     begun = {(event.case, event.attempt) for event in events if isinstance(event, Entered)}

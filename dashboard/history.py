@@ -24,7 +24,7 @@ class Run:
 def runs() -> list[Run]:
     """The runs of the store, the latest first; asked for once, since it counts the cases of them all."""
     found = data.rows(
-        "SELECT run, device, profile, started FROM v_runs "
+        "SELECT run, device, profile, started FROM v_run_heads "
         f"ORDER BY started DESC NULLS LAST, run DESC LIMIT {_MAX_RUNS}"
     )
     return [Run(**item) for item in found]

@@ -23,7 +23,7 @@ def stability(run: str, *, link: bool) -> None:
             "The most that one worker, with its children, was seen to hold",
         ),
         "Resumed": (
-            look.plural(data.number("SELECT resumes FROM v_runs WHERE run = ?", run), "time"),
+            look.plural(data.number("SELECT resumes FROM v_run_heads WHERE run = ?", run), "time"),
             "How often a supervisor went on with the run",
         ),
     }
@@ -42,7 +42,7 @@ def environment(run: str) -> None:
     """What the run ran on and with."""
     table.show(
         "SELECT e.key AS name, e.value AS value FROM (SELECT unnest(map_entries(environment)) AS e "
-        "FROM v_runs WHERE run = ?)",
+        "FROM v_run_heads WHERE run = ?)",
         [run],
         order="name",
         shown={"name": columns.text("name", width=200), "value": columns.text("value", width="large")},

@@ -160,7 +160,7 @@ def _chosen(subjects: Sequence[Subject], own: Path, device: str, limit: int) -> 
 
 _LAST_AUDIT = """
 SELECT c.case_id, max(r.started) AS time
-FROM v_cases c JOIN v_runs r USING (run)
+FROM v_cases c JOIN v_run_heads r USING (run)
 WHERE r.device = ? AND c.attempts > 0
 GROUP BY c.case_id
 """
@@ -222,7 +222,7 @@ def _answers(subjects: Sequence[Subject], run: Run | None) -> list[Answered]:
     if run is None:
         return []
     with open_store(run.store) as reader:
-        device = reader.rows("v_runs", run=run.id)[0]["device"]
+        device = reader.rows("v_run_heads", run=run.id)[0]["device"]
         now = {row["case_id"] for row in reader.rows("v_cases", run=run.id) if row["attempts"]}
         seen: dict[str, list[Observation]] = {}
         for row in reader.query_rows(_OBSERVED, [device, run.id]):
@@ -247,7 +247,7 @@ WITH this AS (SELECT case_id FROM v_cases WHERE run = $2)
 SELECT c.case_id, r.started, c.outcome, c.exception, c.message, c.signature, s.facts
 FROM v_cases c
 JOIN this USING (case_id)
-JOIN v_runs r USING (run)
+JOIN v_run_heads r USING (run)
 JOIN v_stages s ON s.run = c.run AND s.case_id = c.case_id AND s.stage = c.stage
 WHERE r.device = $1 AND c.attempts > 0
 ORDER BY r.started DESC, r.run DESC

@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import __version__, commands, expectation_commands, gaps_commands, suites_commands, zoo_commands
+from harness import (
+    __version__,
+    commands,
+    db_commands,
+    expectation_commands,
+    gaps_commands,
+    suites_commands,
+    zoo_commands,
+)
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES, SUITES
 from harness.repro.command import repro
@@ -71,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     _add_tools(children)
     _add_suites(children)
     zoo_commands.add_group(children)
+    db_commands.add_group(children)
     return root
 
 

@@ -72,7 +72,7 @@ def propose(
             )
         plan = load_plan(run_path(store, run))
         results = _results(reader, plan)
-        torch = str((reader.rows("v_runs", run=run)[0]["environment"] or {}).get("torch", ""))
+        torch = str((reader.rows("v_run_heads", run=run)[0]["environment"] or {}).get("torch", ""))
     try:
         files = files_of(plan)
         target = file or (files[-1] if _own(plan) else packaged_expectations(plan.device) / DEFAULT_FILE)
@@ -138,10 +138,10 @@ def _results(reader: Store, plan: Plan) -> list[Result]:
 
 
 _PASSED_BEFORE = """
-WITH this AS (SELECT run, started FROM v_runs WHERE run = ?)
+WITH this AS (SELECT run, started FROM v_run_heads WHERE run = ?)
 SELECT DISTINCT c.case_id
 FROM v_cases c
-JOIN v_runs r USING (run)
+JOIN v_run_heads r USING (run)
 JOIN this t ON r.run <> t.run AND r.started <= t.started
 WHERE r.device = ? AND c.outcome = 'passed'
 """

@@ -44,7 +44,7 @@ def history(store: Path, device: str) -> History:
 
 _SQL = """
 WITH latest AS (
-    SELECT run, started FROM v_runs WHERE device = ? ORDER BY started DESC NULLS LAST, run DESC LIMIT ?
+    SELECT run, started FROM v_run_heads WHERE device = ? ORDER BY started DESC NULLS LAST, run DESC LIMIT ?
 )
 SELECT c.case_id, median(c.seconds) AS seconds, arg_max(c.outcome, l.started) AS outcome
 FROM v_cases c

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import UsageError
-
-LOCK_FILE = ".supervisor.lock"
+from results.layout import SUPERVISOR_LOCK
+from results.locks import holder, try_lock
 
 
 @contextlib.contextmanager
@@ -20,16 +18,10 @@ def sole_supervisor(folder: Path) -> Iterator[None]:
     Raises:
         UsageError: another process supervises this run.
     """
-    with (folder / LOCK_FILE).open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
+    with (folder / SUPERVISOR_LOCK).open("a+") as file:
+        if not try_lock(file):
             raise UsageError(
-                f"run {folder.name} is being supervised by process {holder}; wait for it or stop it first"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+                f"run {folder.name} is being supervised by process {holder(file)}; "
+                "wait for it or stop it first"
+            )
         yield

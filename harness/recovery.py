@@ -20,6 +20,7 @@ from results.events import (
     WorkerStarted,
     read_log,
 )
+from results.logs import SUFFIX, find_log, log_files
 from results.plan import EVENTS_DIR, EXPERIMENTS_DIR, Case, Plan
 from results.vocabulary import Outcome, Stage
 
@@ -72,7 +73,7 @@ def recover(plan: Plan, folder: Path) -> Recovered:
     cases = {case.id: case for case in plan.cases}
     attempts: dict[str, dict[int, Attempt]] = {}
     ends: list[Ended] = []
-    for log in sorted((folder / EVENTS_DIR).glob("*.jsonl")):
+    for log in log_files(folder / EVENTS_DIR).values():
         order: list[str] = []
         for record in read_log(log):
             event = record.event
@@ -92,14 +93,14 @@ def _workers(folder: Path) -> int:
     events = (record.event for record in _supervisor_records(folder))
     names = [event.worker for event in events if isinstance(event, WorkerStarted)]
     for place in (EVENTS_DIR, EXPERIMENTS_DIR):
-        names += [log.stem for log in (folder / place).glob("worker-*.jsonl")]
+        names += [log.removesuffix(SUFFIX) for log in log_files(folder / place)]
     numbers = (name.rpartition("-")[2] for name in names)
     return max((int(number) + 1 for number in numbers if number.isdigit()), default=0)
 
 
 def _supervisor_records(folder: Path) -> Iterator[Record]:
-    log = folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl"
-    if log.exists():
+    log = find_log(folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl")
+    if log is not None:
         yield from read_log(log)
 
 

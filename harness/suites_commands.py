@@ -78,7 +78,7 @@ def _last_collected(store: Path, device: str | None) -> Mapping[str, dict[str, A
 _LAST = """
 SELECT c.file, arg_max(c.collected, r.started) AS collected, arg_max(c.run, r.started) AS run
 FROM v_collected c
-JOIN v_runs r USING (run)
+JOIN v_run_heads r USING (run)
 WHERE c.suite = $1 AND ($2 = '' OR r.device = $2)
     AND coalesce(json_extract_string(r.settings, '$.test_filter'), '*') = '*'
 GROUP BY c.file

@@ -43,6 +43,7 @@ from results.events import (
     WorkerStarted,
 )
 from results.layout import CACHE_DIR
+from results.logs import find_log
 from results.plan import EVENTS_DIR, EXPERIMENTS_DIR, Plan
 from results.vocabulary import CaseKind, Fate, RunState
 
@@ -94,7 +95,7 @@ class Supervisor:
         end_orphans(left)  # first, so that none writes while its log is read
         found = recover(self._plan, self._folder)
         self._started = found.workers
-        resumed = (self._folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl").exists()
+        resumed = find_log(self._folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl") is not None
         with (
             EventLog(self._folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl") as self._log,
             StopSignals() as stop,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from harness.errors import UsageError
@@ -10,11 +9,10 @@ from harness.profiles import stored_profile
 from harness.supervisor import SUPERVISOR_LOG
 from results.events import EventLogError, RunEnded, decode
 from results.layout import StoreError, run_folders
+from results.logs import last_lines
 from results.plan import EVENTS_DIR, PlanError, load_plan
 from results.store import open_store
 from results.vocabulary import RunState
-
-_LAST_BYTES = 64 * 1024
 
 
 def latest_unfinished(store: Path) -> str:
@@ -42,14 +40,9 @@ def latest_unfinished(store: Path) -> str:
 def _came_to_its_end(folder: Path) -> bool:
     """Whether the last whole record of the supervisor says so; it writes nothing after that."""
     try:
-        with (folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl").open("rb") as log:
-            log.seek(max(log.seek(0, os.SEEK_END) - _LAST_BYTES, 0))
-            lines = log.read().split(b"\n")[:-1]
-    except FileNotFoundError:
-        return False
-    try:
+        lines = last_lines(folder / EVENTS_DIR / f"{SUPERVISOR_LOG}.jsonl")
         event = decode(lines[-1].decode("utf-8", "replace")).event if lines else None
-    except EventLogError:
+    except (FileNotFoundError, EventLogError):
         return False
     return isinstance(event, RunEnded) and event.state is RunState.COMPLETE
 
@@ -58,7 +51,7 @@ def _is_in_database(run: str, store: Path) -> bool:
     """Whether the database has the end of a run; one that cannot be read says nothing against it."""
     try:
         with open_store(store) as reader:
-            return any(row["state"] == RunState.COMPLETE for row in reader.rows("v_completeness", run=run))
+            return any(row["state"] == RunState.COMPLETE for row in reader.rows("v_run_heads", run=run))
     except StoreError:
         return True
 

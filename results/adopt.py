@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
 import shutil
 from pathlib import Path
 
 from results.batch import ContradictionError, PlanMismatchError
 from results.layout import run_path
+from results.logs import PART, EventLogError, content, find_log, log_files, open_log
 from results.plan import EVENTS_DIR, PLAN_FILE, Plan, load_plan
 
 
@@ -20,7 +20,7 @@ def adopt(store: Path, run_folder: Path, plan: Plan) -> Path:
 
     Raises:
         PlanMismatchError: the store has a run of this id with another plan.
-        ContradictionError: a log differs from the one the store has under its name.
+        ContradictionError: a log is damaged, or differs from the one the store has under its name.
     """
     own = run_path(store, plan.run)
     if own.exists() and own.resolve() == run_folder.resolve():
@@ -28,28 +28,31 @@ def adopt(store: Path, run_folder: Path, plan: Plan) -> Path:
     if (own / PLAN_FILE).exists() and load_plan(own).hash != plan.hash:
         raise PlanMismatchError(f"the store has another run with the id {plan.run!r}, by another plan")
     events = run_folder / EVENTS_DIR
-    for log in sorted(events.rglob("*.jsonl")):
-        _copy(log, own / EVENTS_DIR / log.relative_to(events))
+    for name, log in log_files(events).items():
+        try:
+            _copy_log(log, own / EVENTS_DIR / name)
+        except EventLogError as error:
+            raise ContradictionError(str(error)) from error
     if not (own / PLAN_FILE).exists():
         own.mkdir(parents=True, exist_ok=True)
         _copy(run_folder / PLAN_FILE, own / PLAN_FILE)
     return own
 
 
-def _copy(source: Path, target: Path) -> None:
-    if target.exists():
-        if filecmp.cmp(source, target, shallow=False):
+def _copy_log(source: Path, target: Path) -> None:
+    held = find_log(target)
+    if held is not None:
+        known, given = content(held), content(source)
+        if known == given:
             return
-        _refuse_unless_longer(source, target)
+        if content(source, known.whole).sha256 != content(held, known.whole).sha256:
+            raise ContradictionError(f"{source} is not a continuation of {held}")
+    _copy(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(target.name + ".tmp")
-    shutil.copyfile(source, temporary)
+    temporary = target.with_name(target.name + PART)
+    with open_log(source) as file, temporary.open("wb") as copy:
+        shutil.copyfileobj(file, copy)
     os.replace(temporary, target)
-
-
-def _refuse_unless_longer(source: Path, target: Path) -> None:
-    known = target.read_bytes()
-    known = known[: known.rfind(b"\n") + 1]
-    with source.open("rb") as file:
-        if file.read(len(known)) != known:
-            raise ContradictionError(f"{source} is not a continuation of {target}")

@@ -215,13 +215,13 @@ class Batch:
     def _ops_recorded(self, head: tuple[Any, ...], _time: int, event: OpsRecorded) -> None:
         self._check(event)
         self._once(event)
+        rows, start = self._rows["op_calls"], (*head, *_key(event))
         for call in event.calls:
             calls = (call.device_calls, call.fallback_calls)
             counts = (*calls, call.device_ns, call.fallback_ns, call.bytes_moved)
             if min(counts) < 0:
                 raise ContradictionError(f"{call.executed} of {event.case!r} has a negative count")
-            names = (text(call.called), text(call.executed), text(call.dtype))
-            self._rows["op_calls"].append((*head, *_key(event), *names, *counts))
+            rows.append((*start, text(call.called), text(call.executed), text(call.dtype), *counts))
 
     def _check(self, event: Entered | Ended | OpsRecorded) -> None:
         case = self._cases.get(event.case)

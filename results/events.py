@@ -13,15 +13,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import io
 import json
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from results.logs import EventLogError as EventLogError
+from results.logs import open_log, unpack
 from results.vocabulary import Fate, Outcome, RunState, Stage
 
 SCHEMA_VERSION = 1
@@ -36,10 +39,6 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 CANNOT_LOG_EXIT = 74
 """Exit code of a process that could not write its log (``EX_IOERR`` of sysexits.h)."""
-
-
-class EventLogError(ValueError):
-    """A log that cannot be read as one; says the file, the line and what is wrong."""
 
 
 class LogWriteError(OSError):
@@ -253,37 +252,69 @@ def encode(record: Record) -> str:
 
 _PLAIN: Mapping[str, type[Any]] = {"str": str, "int": int, "bool": bool}
 
+Convert = Callable[[str, Any], Any]
+"""From the name and the value of a field to what a record holds."""
 
-def _typed(declared: str, name: str, value: Any) -> Any:
-    """Check and convert one field; what a log holds is never taken on trust."""
-    plain = _PLAIN.get(declared)
-    if plain is not None:
-        if type(value) is not plain:
-            raise ValueError(f"{name} must be of type {declared}, not {type(value).__name__}")
-        return value
-    if declared in _ENUMS:
-        return _ENUMS[declared](value)
-    if declared == "float":
-        return _number(value)
-    if declared == "Mapping[str, float]":
-        return {key: _number(item) for key, item in value.items()}
-    if declared == "tuple[str, ...]":
-        return tuple(_typed("str", name, item) for item in value)
-    if declared == "Mapping[str, str]":
-        return {key: _typed("str", key, item) for key, item in value.items()}
-    if name == "calls":
-        return tuple(OpCall(**_fields(OpCall, call)) for call in value)
-    raise TypeError(f"no rule for fields of type {declared}")
+
+def _text(name: str, value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError(f"{name} must be of type str, not {type(value).__name__}")
+    return value
+
+
+def _members(kind: type[Any]) -> Convert:
+    known = {str(member): member for member in kind}
+    return lambda _, value: known.get(value) or kind(value)
+
+
+_CONVERT: Mapping[str, Convert] = {
+    **{declared: _members(kind) for declared, kind in _ENUMS.items()},
+    "float": lambda _, value: _number(value),
+    "Mapping[str, float]": lambda _, value: {key: _number(item) for key, item in value.items()},
+    "Mapping[str, str]": lambda _, value: {key: _text(key, item) for key, item in value.items()},
+    "tuple[str, ...]": lambda name, value: tuple(_text(name, item) for item in value),
+    "tuple[OpCall, ...]": lambda _, value: tuple(OpCall(**_fields(OpCall, call)) for call in value),
+}
+"""How each declared type but the plain ones is read; what a log holds is never taken on trust."""
+
+_READ: Mapping[type[Any], tuple[tuple[str, type[Any] | None, Convert], ...]] = {
+    cls: tuple((name, _PLAIN.get(kind), _CONVERT.get(kind, _text)) for name, kind in fields)
+    for cls, fields in _DECLARED.items()
+}
+"""The fields of each kind of record, with their type if it is a plain one."""
 
 
 def _number(value: Any) -> float:
+    if type(value) is float:
+        return value
     if isinstance(value, bool) or (isinstance(value, str) and value not in ("nan", "inf", "-inf")):
         raise ValueError(f"{value!r} is not a number")
     return float(value)
 
 
 def _fields(cls: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _typed(declared, name, raw[name]) for name, declared in _DECLARED[cls] if name in raw}
+    found = {}
+    for name, plain, convert in _READ[cls]:
+        if name in raw:
+            value = raw[name]
+            if plain is None:
+                value = convert(name, value)
+            elif type(value) is not plain:
+                raise ValueError(f"{name} must be of type {plain.__name__}, not {type(value).__name__}")
+            found[name] = value
+    return found
+
+
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # not in typeshed
+
+
+def _parsed(line: str) -> Any:
+    """``json.loads`` without its search for white space, by regular expressions, where there is none."""
+    try:
+        value, end = _scan(line, 0)
+    except StopIteration:
+        return json.loads(line)
+    return value if line[end:] in ("", "\n") else json.loads(line)
 
 
 def decode(line: str) -> Record:
@@ -293,7 +324,7 @@ def decode(line: str) -> Record:
         EventLogError: it is not JSON, of a later schema, of an unknown kind, or lacks a field.
     """
     try:
-        raw = json.loads(line)
+        raw = _parsed(line)
         version, kind = raw["v"], raw["kind"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EventLogError(f"not an event record: {line[:80]!r}") from error
@@ -307,18 +338,25 @@ def decode(line: str) -> Record:
     if cls is None:
         raise EventLogError(f"unknown event kind {kind!r}")
     try:
-        return Record(_typed("int", "seq", raw["seq"]), _number(raw["t"]), cls(**_fields(cls, raw)))
+        seq = raw["seq"]
+        if type(seq) is not int:
+            raise ValueError(f"seq must be of type int, not {type(seq).__name__}")
+        return Record(seq, _number(raw["t"]), cls(**_fields(cls, raw)))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise EventLogError(f"bad {kind} record: {error}") from error
 
 
 class EventLog:
-    """Appends records to one file and flushes each; opening an existing log goes on after its end."""
+    """Appends records to one file and flushes each; opening an existing log goes on after its end.
+
+    One that was compressed becomes a plain file again.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            unpack(path)
             self._seq = _repair(path)
             self._file = path.open("ab", buffering=0)
         except OSError as error:
@@ -387,15 +425,15 @@ def _repair(path: Path) -> int:
 
 
 def read_log(path: Path, start: int = 0) -> Iterator[Record]:
-    """Yield the records of a log from sequence number ``start`` on.
+    """Yield the records of a log, in either of its forms, from sequence number ``start`` on.
 
     A last line without its newline is a write that a death cut short; it is left out.
 
     Raises:
         EventLogError: any other line that is not a record, or a gap in the numbering.
     """
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-        for record in read_lines(file, str(path)):
+    with open_log(path) as file, io.TextIOWrapper(file, "utf-8", "replace", newline="\n") as text:
+        for record in read_lines(text, str(path)):
             if record.seq >= start:
                 yield record
 

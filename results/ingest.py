@@ -21,6 +21,7 @@ from results.adopt import adopt
 from results.batch import Batch, ContradictionError, PlanMismatchError, text
 from results.events import EventLogError, read_lines
 from results.layout import database_path, run_folders
+from results.logs import log_files, open_log
 from results.plan import EVENTS_DIR, Case, Plan, load_plan
 from results.schema import first_row
 from results.skip_category import Categorise
@@ -115,11 +116,10 @@ def _ingest_run(
 ) -> IngestReport:
     _store_plan(connection, plan)
     events = folder / EVENTS_DIR
-    logs = sorted(events.rglob("*.jsonl"))
+    logs = log_files(events)
     cases = {case.id: case for case in plan.cases}  # made once for all logs
     records, refused = 0, []
-    for path in logs:
-        name = path.relative_to(events).as_posix()
+    for name, path in logs.items():
         try:
             batch = Batch(plan, name, cases, again)
             records += _in_transaction(connection, path, batch, plan.run, name)
@@ -136,7 +136,7 @@ def _in_transaction(
 ) -> int:
     connection.execute("BEGIN")
     try:
-        with path.open("rb") as file:
+        with open_log(path) as file:
             records = _store_log(connection, file, batch, run, name)
     except BaseException:
         connection.execute("ROLLBACK")

@@ -41,6 +41,9 @@ MESSAGE = 2_000
 BODY = 20_000
 """Characters of an element's text: a message and its traceback, of which the end says most."""
 
+STRETCH = 20_000
+"""Cases whose texts are in memory at a time; each stretch reads the ids of the whole run anew."""
+
 HARNESS_SUITE = "harness"
 RUN_CASE = "the run is complete"
 
@@ -143,15 +146,33 @@ def _suite(store: Store, board: Scoreboard, suite: Mapping[str, Any]) -> Iterato
 
 
 def _cases(store: Store, run: str, suite: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    return store.each_row(
-        "SELECT c.case_id, c.seconds, c.outcome, c.verdict, c.stage, c.exception, c.message, c.expectation, "
-        "c.category, c.reason, c.link, s.traceback, f.outcomes, f.disturbed_by, "
-        "f.experiments, n.reason AS missing "
-        "FROM v_cases c JOIN v_stages s USING (run, case_id, stage) "
-        "LEFT JOIN v_flakes f USING (run, case_id) LEFT JOIN v_not_run n USING (run, case_id) "
-        "WHERE c.run = ? AND c.kind = ? AND c.suite = ? ORDER BY c.case_id",
-        [run, suite["kind"], suite["suite"]],
+    """The cases of a suite in order, a stretch of them at a time, since sorting holds all texts at once."""
+    for first, last in _stretches(store, run, suite):
+        yield from store.each_row(
+            "WITH c AS (SELECT * FROM v_cases WHERE run = $1 AND kind = $2 AND suite = $3 "
+            "AND case_id BETWEEN $4 AND $5), "
+            "s AS (SELECT case_id, stage, traceback FROM v_stages "
+            "WHERE run = $1 AND case_id BETWEEN $4 AND $5), "
+            "f AS (SELECT * FROM v_flakes WHERE run = $1 AND case_id BETWEEN $4 AND $5), "
+            "n AS (SELECT * FROM v_not_run WHERE run = $1 AND case_id BETWEEN $4 AND $5) "
+            "SELECT c.case_id, c.seconds, c.outcome, c.verdict, c.stage, c.exception, c.message, "
+            "c.expectation, c.category, c.reason, c.link, s.traceback, f.outcomes, f.disturbed_by, "
+            "f.experiments, n.reason AS missing "
+            "FROM c JOIN s USING (case_id, stage) LEFT JOIN f USING (case_id) LEFT JOIN n USING (case_id) "
+            "ORDER BY c.case_id",
+            [run, suite["kind"], suite["suite"], first, last],
+        )
+
+
+def _stretches(store: Store, run: str, suite: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The first and the last id of every so many cases of a suite."""
+    rows = store.query_rows(
+        "SELECT min(case_id) AS first, max(case_id) AS last FROM ("
+        "SELECT case_id, (row_number() OVER (ORDER BY case_id) - 1) // ? AS stretch "
+        "FROM planned WHERE run = ? AND kind = ? AND suite = ?) GROUP BY stretch ORDER BY first",
+        [STRETCH, run, suite["kind"], suite["suite"]],
     )
+    return [(row["first"], row["last"]) for row in rows]
 
 
 def _properties(board: Scoreboard) -> dict[str, str]:

@@ -13,6 +13,15 @@ from results.plan import PLAN_FILE
 DATABASE = "coverage.duckdb"
 RUNS_DIR = "runs"
 CACHE_DIR = "cache"
+SUPERVISOR_LOCK = ".supervisor.lock"
+"""In a run's folder; whoever has its lock is at work on the run."""
+
+WRITER_LOCK = ".writer.lock"
+"""In a store; whoever has its lock writes to the database."""
+
+PRIVATE_DATABASE = f".{DATABASE}.writing"
+"""The copy that a writer changes."""
+
 STORE_VARIABLE = "HARNESS_STORE"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Store", "StoreError", "open_store"]
 
 _BATCH_ROWS = 500
+_MEMORY = "25%"
 _NO_RUN = "run `harness nightly` to make one"
 
 
@@ -76,7 +78,7 @@ class Store:
         Raises:
             StoreError: there is none.
         """
-        runs = self.rows("v_runs")
+        runs = self.rows("v_run_heads")
         if not runs:
             raise StoreError(f"the store at {self.path} holds no run yet; {_NO_RUN}")
         return str(runs[0]["run"])
@@ -89,7 +91,7 @@ class Store:
         """
         if run is None:
             return self.latest_run()
-        known = [row["run"] for row in self.rows("v_runs")]
+        known = [row["run"] for row in self.rows("v_run_heads")]
         if run not in known:
             has = f"it has {', '.join(known[:5])}" if known else f"it has none; {_NO_RUN}"
             raise StoreError(f"the store at {self.path} has no run {run!r}; {has}")
@@ -179,12 +181,20 @@ def _attach(database: Path) -> duckdb.DuckDBPyConnection:
         connection.execute(f"ATTACH '{quoted}' AS store (READ_ONLY)")
         connection.execute("USE store")
         connection.execute("SET enable_progress_bar = false")  # see results.writer
+        _bound(connection)
         schema.check_readable(connection)
     except (duckdb.Error, schema.SchemaError) as error:
         connection.close()
         first = str(error).splitlines()[0]
         raise StoreError(f"{database} cannot be read: {first}") from error
     return connection
+
+
+def _bound(connection: duckdb.DuckDBPyConnection) -> None:
+    """Leave room for others; what does not fit lies on disk while a query runs, but not in this folder."""
+    spill = str(Path(tempfile.gettempdir()) / "harness-spill").replace("'", "''")
+    connection.execute(f"SET temp_directory = '{spill}'")
+    connection.execute(f"SET memory_limit = '{_MEMORY}'")
 
 
 def _dicts(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:

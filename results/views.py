@@ -25,9 +25,13 @@ class View:
 
 VIEWS: Mapping[str, View] = {
     "v_runs": View("started DESC NULLS LAST, run DESC", "a run, the latest first"),
+    "v_run_heads": View(
+        "started DESC NULLS LAST, run DESC", "a run, the latest first, without a count of its cases"
+    ),
     "v_completeness": View("run", "a run: how many of its planned cases have a result"),
     "v_missing": View("run, cases DESC, reason", "a reason for which cases have no result"),
     "v_not_run": View("run, case_id", "a planned case without a result"),
+    "v_decided": View("run, case_id", "a planned case, with its outcome and the stage that decided it"),
     "v_cases": View("run, case_id", "a planned case, with its outcome and verdict"),
     "v_stages": View("run, case_id, ordinal", "a planned stage of a case, in its last attempt"),
     "v_collected": View("run, suite, file", "a test file: how many of its tests were collected"),

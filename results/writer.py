@@ -7,33 +7,35 @@ puts it in place by a rename: a reader sees the old database or the new one, and
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
 
 import duckdb
 
 from results import schema
-from results.layout import DATABASE, StoreError, database_path
+from results.layout import PRIVATE_DATABASE, WRITER_LOCK, StoreError, database_path
+from results.locks import holder, try_lock
+from results.logs import sync
 
-_LOCK = ".writer.lock"
-_PRIVATE = f".{DATABASE}.writing"
 _LOOK_SECONDS = 0.1
+_SMALL = ".small"
 _CANNOT_WRITE = (duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException)
 
 
 @contextlib.contextmanager
-def writing(store: Path, *, fresh: bool = False, wait: float = 0) -> Iterator[duckdb.DuckDBPyConnection]:
+def writing(
+    store: Path, *, fresh: bool = False, wait: float = 0, shrink: bool = False
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a connection to a private copy of the database, migrated, and swap it in at the end.
 
     Args:
         store: folder of the store; made if it is missing.
         fresh: begin with an empty database instead of a copy.
         wait: seconds to wait for another writer.
+        shrink: write all that is left to a file of its own in the end: DuckDB's never get smaller.
 
     Raises:
         StoreError: another writer is at work, the database is damaged or of a newer harness, or it
@@ -41,7 +43,7 @@ def writing(store: Path, *, fresh: bool = False, wait: float = 0) -> Iterator[du
     """
     store.mkdir(parents=True, exist_ok=True)
     with _locked(store, wait):
-        private = store / _PRIVATE
+        private = store / PRIVATE_DATABASE
         _remove(private)  # a writer that died left it
         public = database_path(store)
         try:
@@ -51,9 +53,10 @@ def writing(store: Path, *, fresh: bool = False, wait: float = 0) -> Iterator[du
             with contextlib.closing(connection):
                 yield connection
                 connection.execute("CHECKPOINT")
-            _sync(private)
-            os.replace(private, public)
-            _sync(store)
+            whole = _shrunk(private) if shrink else private
+            sync(whole)
+            os.replace(whole, public)
+            sync(store)
         except _CANNOT_WRITE as error:
             raise StoreError(
                 f"{public} could not be written ({_first_line(error)}); it is as it was before, and the "
@@ -86,41 +89,34 @@ def _open(private: Path, public: Path) -> duckdb.DuckDBPyConnection:
 @contextlib.contextmanager
 def _locked(store: Path, wait: float) -> Iterator[None]:
     """Hold the store's writer lock; the kernel lets go of it when the process ends, however it ends."""
-    with (store / _LOCK).open("a+") as file:
+    with (store / WRITER_LOCK).open("a+") as file:
         deadline = time.monotonic() + wait
-        while not (own := _try_lock(file)) and time.monotonic() < deadline:
+        while not (own := try_lock(file)) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
         if not own:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
             raise StoreError(
-                f"another process (pid {holder}) is writing to {store}; try again when it is done"
+                f"another process (pid {holder(file)}) is writing to {store}; try again when it is done"
             )
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
         yield
 
 
-def _try_lock(file: TextIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _shrunk(private: Path) -> Path:
+    """A database with the same tables and views, without the room that was given up; beside the given one."""
+    small = private.with_name(private.name + _SMALL)
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET enable_progress_bar = false")
+        for name, path, mode in (("big", private, " (READ_ONLY)"), ("small", small, "")):
+            quoted = str(path).replace("'", "''")
+            connection.execute(f"ATTACH '{quoted}' AS {name}{mode}")
+        connection.execute("COPY FROM DATABASE big TO small")
+        connection.execute("CHECKPOINT small")
+    return small
 
 
 def _remove(private: Path) -> None:
-    for path in (private, private.with_name(private.name + ".wal")):
+    for path in (private, private.with_name(private.name + _SMALL)):
         path.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        path.with_name(path.name + ".wal").unlink(missing_ok=True)
 
 
 def _first_line(error: Exception) -> str:

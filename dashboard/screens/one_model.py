@@ -70,7 +70,7 @@ def _history(model: str) -> None:
     st.subheader("Over the runs")
     table.show(
         'SELECT m.run, r.started, m."fetch", m.load, m.forward, m.backward, m.compile, m.device_share, '
-        "m.fallback_calls, m.seconds, m.revision, m.message FROM v_models m JOIN v_runs r USING (run) "
+        "m.fallback_calls, m.seconds, m.revision, m.message FROM v_models m JOIN v_run_heads r USING (run) "
         "WHERE m.model_id = ?",
         [model],
         order="started DESC NULLS LAST, run, revision",

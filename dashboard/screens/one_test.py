@@ -44,7 +44,7 @@ def _history(case: str) -> None:
     st.subheader("Over the runs")
     table.show(
         "SELECT c.run, r.started, c.outcome, c.verdict, c.seconds, c.message "
-        "FROM v_cases c JOIN v_runs r USING (run) WHERE c.case_id = ?",
+        "FROM v_cases c JOIN v_run_heads r USING (run) WHERE c.case_id = ?",
         [case],
         order="started DESC NULLS LAST, run",
         shown={

@@ -41,7 +41,7 @@ def page() -> None:
 
 
 def _title(run: str) -> None:
-    found = data.row("SELECT device, profile, started, seconds FROM v_runs WHERE run = ?", run)
+    found = data.row("SELECT device, profile, started, seconds FROM v_run_heads WHERE run = ?", run)
     st.title("Overview")
     if found is None:
         return
@@ -114,16 +114,16 @@ def _share(label: str, run: str, before: Run | None, *, models: bool) -> None:
         "SELECT run, sum(device_calls)::BIGINT AS device, "
         "sum(device_calls + fallback_calls)::BIGINT AS calls, "
         f"sum(device_calls) / nullif(sum(device_calls + fallback_calls), 0) AS share FROM v_device_share "
-        f"WHERE {kinds} AND list_contains(?, run) GROUP BY run"
+        f"WHERE {kinds} AND run = ? GROUP BY run"
     )
-    runs = [item.run for item in trend(run)]
-    by_run = {item["run"]: item for item in data.rows(sql, runs)}
+    # Run by run: a list of runs is not pushed down to the op calls, and all of the store would be read.
+    by_run = {item.run: found for item in trend(run) if (found := data.row(sql, item.run))}
     now = by_run.get(run)
     if now is None or now["share"] is None:
         st.metric(label, look.NOTHING, border=True, help="No operator call was recorded.")
         return
     earlier = by_run[before.run]["share"] if before and before.run in by_run else None
-    course = [by_run[name]["share"] for name in runs if name in by_run and by_run[name]["share"] is not None]
+    course = [by_run[name]["share"] for name in by_run if by_run[name]["share"] is not None]
     st.metric(
         label,
         look.share(now["share"]),

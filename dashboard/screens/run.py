@@ -35,7 +35,7 @@ def page() -> None:
 def _facts(run: str) -> None:
     found = data.row(
         "SELECT device, profile, state, started, ended, seconds, harness_version, plan_hash "
-        "FROM v_runs WHERE run = ?",
+        "FROM v_run_heads WHERE run = ?",
         run,
     )
     if found is None:

@@ -1,7 +1,7 @@
 -- The last attempt of a case is the one that counts; the others stay in stage_results.
 CREATE OR REPLACE VIEW v_attempts AS
-SELECT run, case_id, max(attempt) AS attempt, count(DISTINCT attempt) AS attempts
-FROM stage_results
+SELECT run, case_id, max(attempt) AS attempt, count(*) AS attempts
+FROM (SELECT run, case_id, attempt FROM stage_results GROUP BY run, case_id, attempt)
 GROUP BY run, case_id;
 
 -- What each attempt of a case came to, of the cases that had several.
@@ -85,22 +85,26 @@ LEFT JOIN stage_results r
 
 -- The first stage that did not pass decides a case, else its last stage (vocabulary.case_outcome). Told in one
 -- pass over the stages, each column by itself, so that a query holds no more than the columns it asks for.
-CREATE OR REPLACE VIEW v_cases AS
+CREATE OR REPLACE VIEW v_decided AS
 WITH ranked AS (
     SELECT *, if(outcome = 'passed', 1000 - ordinal, ordinal) AS rank FROM v_stages
-), deciding AS (
-    SELECT
-        run, case_id,
-        arg_min(outcome, rank) AS outcome,
-        arg_min(stage, rank) AS stage,
-        arg_min(exception, rank) AS exception,
-        arg_min(message, rank) AS message,
-        arg_min(signature, rank) AS signature,
-        any_value(attempt) AS attempt,
-        sum(seconds) AS seconds
-    FROM ranked
-    GROUP BY run, case_id
 )
+SELECT
+    run, case_id,
+    any_value(kind) AS kind,
+    any_value(suite) AS suite,
+    arg_min(outcome, rank) AS outcome,
+    arg_min(stage, rank) AS stage,
+    arg_min(exception, rank) AS exception,
+    arg_min(message, rank) AS message,
+    arg_min(signature, rank) AS signature,
+    any_value(attempt) AS attempt,
+    sum(seconds) AS seconds
+FROM ranked
+GROUP BY run, case_id;
+
+-- The same with what was declared of the case and the verdict on it.
+CREATE OR REPLACE VIEW v_cases AS
 SELECT
     p.run, p.case_id, p.kind, p.suite, p.file, p.op, p.dtype, p.check_name,
     d.outcome, d.stage, p.expectation,
@@ -109,7 +113,7 @@ SELECT
     p.category, p.reason, p.link, p.owner, p.expected_outcome, p.expected_stage,
     coalesce(a.attempts, 0) AS attempts, d.attempt, o.counts, o.gates
 FROM planned p
-JOIN deciding d USING (run, case_id)
+JOIN v_decided d USING (run, case_id)
 JOIN outcome_rules o ON o.outcome = d.outcome
 JOIN verdict_rules v ON v.outcome = d.outcome AND v.expectation = p.expectation
     AND v.as_declared = (p.expected_outcome IN ('', d.outcome) AND p.expected_stage IN ('', d.stage))
@@ -118,7 +122,7 @@ LEFT JOIN v_flakes f ON f.run = p.run AND f.case_id = p.case_id;
 
 CREATE OR REPLACE VIEW v_outcomes AS
 SELECT c.run, c.kind, c.suite, c.outcome, o.ordinal, o.counts, o.gates, count(*) AS cases
-FROM v_cases c
+FROM v_decided c
 JOIN outcome_rules o USING (outcome)
 GROUP BY ALL;
 
@@ -128,19 +132,25 @@ FROM v_cases
 GROUP BY ALL;
 
 -- Equal failures on one line. A case is counted once per signature, whatever the stage.
+-- Beside other aggregates, DISTINCT and ORDER BY keep DuckDB 2.0 from pushing a condition on the run down to the
+-- tables, and every run of the store is read: so lists are made, sorted and counted, here and in other views.
 CREATE OR REPLACE VIEW v_failures AS
 SELECT
-    s.run, s.signature,
+    r.run, r.signature,
     any_value(g.exception) AS exception,
-    min(s.message) AS message,
-    count(DISTINCT s.case_id) AS cases,
-    min(s.case_id) AS example_case,
-    mode(s.stage ORDER BY s.ordinal) AS stage,
-    mode(s.outcome ORDER BY s.outcome) AS outcome,
+    min(r.message) AS message,
+    len(list_distinct(list(r.case_id))) AS cases,
+    min(r.case_id) AS example_case,
+    list_aggregate(list_sort(list({'ordinal': s.ordinal, 'stage': r.stage})), 'mode').stage AS stage,
+    list_aggregate(list_sort(list(r.outcome)), 'mode') AS outcome,
     any_value(g.pattern) AS pattern
-FROM v_stages s
+FROM stage_results r
+JOIN v_attempts a USING (run, case_id, attempt)
+JOIN planned p USING (run, case_id)
+JOIN stage_rules s ON s.kind = p.kind AND s.stage = r.stage
 JOIN signatures g USING (signature)
-GROUP BY s.run, s.signature;
+WHERE r.signature <> ''
+GROUP BY r.run, r.signature;
 
 -- Equal regressions, of how many unrelated operators, files or models, and their share of the cases that passed
 -- or failed. What was expected to fail is no evidence, and neither is what did not come to a judgement.
@@ -156,7 +166,7 @@ WITH judged AS (
     SELECT run, count(*) AS judged FROM judged GROUP BY run
 ), grouped AS (
     SELECT
-        run, signature, count(*) AS cases, count(DISTINCT subject) AS subjects,
+        run, signature, count(*) AS cases, len(list_distinct(list(subject))) AS subjects,
         arg_min(exception, case_id) AS exception,
         arg_min(message, case_id) AS message,
         min(case_id) AS example_case
@@ -199,10 +209,10 @@ CREATE OR REPLACE VIEW v_suites AS
 WITH counted AS (
     SELECT
         run, kind, suite,
-        count(*) AS planned,
-        count(*) FILTER (counts) AS counted,
-        count(*) FILTER (outcome = 'passed') AS passed
-    FROM v_cases
+        sum(cases)::BIGINT AS planned,
+        coalesce(sum(cases) FILTER (counts), 0)::BIGINT AS counted,
+        coalesce(sum(cases) FILTER (outcome = 'passed'), 0)::BIGINT AS passed
+    FROM v_outcomes
     GROUP BY run, kind, suite
 )
 SELECT *, passed / nullif(counted, 0) AS share

@@ -1,15 +1,38 @@
--- One row a run: whether every planned case has a result, and if not, how many have none.
+-- One row a run: when and of what it was made, and where it stands, without a look at its cases.
 -- Starts and ends are in one log, and are ordered by it: a clock may be set back in a night.
-CREATE OR REPLACE VIEW v_completeness AS
+CREATE OR REPLACE VIEW v_run_heads AS
 WITH started AS (
-    SELECT run, max(seq) AS seq FROM run_starts GROUP BY run
+    SELECT
+        run, max(seq) AS seq, arg_min(time, seq) AS started, count(*) FILTER (resumed) AS resumes,
+        arg_max(harness_version, seq) AS harness_version, arg_max(environment, seq) AS environment
+    FROM run_starts
+    GROUP BY run
 ), ended AS (
-    SELECT run, max(seq) AS seq, arg_max(state, seq) AS state, arg_max(reason, seq) AS reason
+    SELECT
+        run, max(seq) AS seq, arg_max(time, seq) AS ended,
+        arg_max(state, seq) AS state, arg_max(reason, seq) AS reason
     FROM run_ends
     GROUP BY run
-), counted AS (
+)
+SELECT
+    r.run, r.device, r.profile,
+    CASE WHEN e.seq IS NULL OR s.seq > e.seq THEN 'running' ELSE e.state END AS state,
+    s.started, e.ended,
+    greatest(date_diff('millisecond', s.started, e.ended), 0) / 1000 AS seconds,
+    r.planned,
+    coalesce(e.reason, '') AS reason,
+    coalesce(s.harness_version, '') AS harness_version,
+    coalesce(s.resumes, 0) AS resumes,
+    s.environment, r.plan_hash, r.settings
+FROM runs r
+LEFT JOIN started s USING (run)
+LEFT JOIN ended e USING (run);
+
+-- One row a run: whether every planned case has a result, and if not, how many have none.
+CREATE OR REPLACE VIEW v_completeness AS
+WITH counted AS (
     SELECT run, count(*) AS cases, count(*) FILTER (outcome <> 'not_run') AS with_result
-    FROM v_cases
+    FROM v_decided
     GROUP BY run
 ), refused AS (
     SELECT run, count(*) AS logs, min(refused) AS why FROM ingested_logs WHERE refused <> '' GROUP BY run
@@ -18,14 +41,11 @@ WITH started AS (
         r.run, r.planned,
         coalesce(c.with_result, 0) AS with_result,
         r.planned - coalesce(c.with_result, 0) AS missing,
-        CASE WHEN e.seq IS NULL OR s.seq > e.seq THEN 'running' ELSE e.state END AS state,
-        coalesce(e.reason, '') AS reason,
+        r.state, r.reason,
         coalesce(f.logs, 0) AS refused_logs,
         coalesce(f.why, '') AS refused_why
-    FROM runs r
+    FROM v_run_heads r
     LEFT JOIN counted c USING (run)
-    LEFT JOIN started s USING (run)
-    LEFT JOIN ended e USING (run)
     LEFT JOIN refused f USING (run)
 )
 SELECT *, state = 'complete' AND missing = 0 AND refused_logs = 0 AS complete
@@ -48,26 +68,12 @@ FROM v_not_run
 GROUP BY ALL;
 
 CREATE OR REPLACE VIEW v_runs AS
-WITH started AS (
-    SELECT
-        run, arg_min(time, seq) AS started, count(*) FILTER (resumed) AS resumes,
-        arg_max(harness_version, seq) AS harness_version, arg_max(environment, seq) AS environment
-    FROM run_starts
-    GROUP BY run
-), ended AS (
-    SELECT run, arg_max(time, seq) AS ended FROM run_ends GROUP BY run
-)
 SELECT
-    r.run, r.device, r.profile, c.state, s.started, e.ended,
-    greatest(date_diff('millisecond', s.started, e.ended), 0) / 1000 AS seconds,
-    c.planned, c.with_result, c.missing, c.complete, c.reason,
-    coalesce(s.harness_version, '') AS harness_version,
-    coalesce(s.resumes, 0) AS resumes,
-    s.environment, r.plan_hash, r.settings
-FROM runs r
-JOIN v_completeness c USING (run)
-LEFT JOIN started s USING (run)
-LEFT JOIN ended e USING (run);
+    h.run, h.device, h.profile, h.state, h.started, h.ended, h.seconds,
+    h.planned, c.with_result, c.missing, c.complete, h.reason,
+    h.harness_version, h.resumes, h.environment, h.plan_hash, h.settings
+FROM v_run_heads h
+JOIN v_completeness c USING (run);
 
 -- How worker processes ended. A name used again after a resume is told apart by time.
 CREATE OR REPLACE VIEW v_workers AS

@@ -13,6 +13,17 @@ JOIN v_attempts a ON a.run = o.run AND a.case_id = o.case_id AND a.attempt = o.a
 LEFT JOIN op_roles m ON m.op = o.executed;
 
 CREATE OR REPLACE VIEW v_ops AS
+WITH per_case AS (
+    SELECT
+        run, called, executed, dtype, role, data_movement, case_id, kind,
+        sum(device_calls) AS device_calls,
+        sum(fallback_calls) AS fallback_calls,
+        sum(device_ns) AS device_ns,
+        sum(fallback_ns) AS fallback_ns,
+        sum(bytes_moved) AS bytes_moved
+    FROM v_op_calls
+    GROUP BY ALL
+)
 SELECT
     run, called, executed, dtype, role, data_movement,
     sum(device_calls)::BIGINT AS device_calls,
@@ -20,10 +31,10 @@ SELECT
     sum(device_ns)::BIGINT AS device_ns,
     sum(fallback_ns)::BIGINT AS fallback_ns,
     sum(bytes_moved)::BIGINT AS bytes_moved,
-    count(DISTINCT case_id) FILTER (kind = 'model') AS models,
-    count(DISTINCT case_id) FILTER (kind <> 'model') AS tests
-FROM v_op_calls
-GROUP BY ALL;
+    count(*) FILTER (kind = 'model') AS models,
+    count(*) FILTER (kind <> 'model') AS tests
+FROM per_case
+GROUP BY run, called, executed, dtype, role, data_movement;
 
 -- Shares are of calls to computing ops: copies, allocations and views would flatter them.
 CREATE OR REPLACE VIEW v_device_share AS

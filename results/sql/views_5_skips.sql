@@ -25,14 +25,14 @@ CREATE OR REPLACE VIEW v_skips AS
 SELECT
     k.run, k.suite, k.source, o.ordinal, k.category, coalesce(r.meaning, o.meaning) AS meaning,
     count(*) AS cases,
-    count(DISTINCT k.reason) AS reasons,
-    mode(k.reason ORDER BY k.reason) AS example_reason,
+    len(list_distinct(list(k.reason))) AS reasons,
+    list_aggregate(list_sort(list(k.reason)), 'mode') AS example_reason,
     arg_min(k.case_id, (k.reason <> m.reason, k.case_id)) AS example_case
 FROM v_skipped k
 JOIN skip_sources o USING (source)
 LEFT JOIN category_rules r USING (category)
 JOIN (
-    SELECT run, suite, source, category, mode(reason ORDER BY reason) AS reason FROM v_skipped GROUP BY ALL
+    SELECT run, suite, source, category, list_aggregate(list_sort(list(reason)), 'mode') AS reason FROM v_skipped GROUP BY ALL
 ) m USING (run, suite, source, category)
 GROUP BY k.run, k.suite, k.source, o.ordinal, k.category, r.meaning, o.meaning;
 

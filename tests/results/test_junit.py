@@ -9,10 +9,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import results
+from results import junit
 from results.ingest import ingest
 from results.junit import BODY, MESSAGE, Mark, _case, bounded, element_of, legal, split_id, write_junit
 from results.plan import Declared, make_plan
@@ -266,3 +268,14 @@ def test_a_large_run_is_written_without_being_held(tmp_path: Path) -> None:
     assert stream.size > 4_000 * (14_000 + MESSAGE)
     assert peak < stream.size / 3, f"{peak} bytes held for {stream.size} characters"
     assert BODY > 14_000
+
+
+@pytest.mark.parametrize("stretch", [13, 100])
+def test_the_file_does_not_depend_on_how_many_cases_are_read_at_a_time(
+    store: results.Store, monkeypatch: pytest.MonkeyPatch, stretch: int
+) -> None:
+    whole, pieces = io.StringIO(), io.StringIO()
+    write_junit(store, INCOMPLETE_RUN, whole)
+    monkeypatch.setattr(junit, "STRETCH", stretch)
+    write_junit(store, INCOMPLETE_RUN, pieces)
+    assert pieces.getvalue() == whole.getvalue()
