@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from results.changes import CHANGES, Change
@@ -23,7 +24,9 @@ ENVIRONMENT = "SELECT name, before, after, ordinal FROM diff_environment(?, ?)"
 FAILURES = "SELECT * FROM diff_failures(?, ?)"
 """What a diff is read by; the parameters are the two runs."""
 
-_MACROS = ("diff_cases", "diff_classes", "diff_environment", "diff_failures")
+MACROS = ("diff_cases", "diff_classes", "diff_environment", "diff_failures")
+"""The names of them, all of which a store has to have."""
+
 _ORDER = "downloads DESC NULLS LAST, case_id"
 
 
@@ -84,6 +87,9 @@ class ClassRow:
     failed_after: int
     suites: Mapping[str, int]
     examples: tuple[Example, ...]
+
+
+_NO_EXAMPLES: Mapping[str, tuple[Example, ...]] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,7 +181,7 @@ def read_diff(
         cases=_sum(counted, "cases"),
         both=_sum(counted, "planned_before") + _sum(counted, "planned_after") - _sum(counted, "cases"),
         worse=_sum(counted, "worse"),
-        classes=_classes(counted, _examples(store, before, after, examples)),
+        classes=class_rows(counted, _examples(store, before, after, examples)),
         clusters=tuple(_cluster(row) for row in clusters),
         cluster_count=clusters[0]["total"] if clusters else 0,
     )
@@ -204,11 +210,11 @@ def check_comparable(store: Store) -> None:
         StoreError: it says what to do.
     """
     known = store.query_rows(
-        "SELECT count(DISTINCT function_name) AS n FROM duckdb_functions() "
-        "WHERE database_name = 'store' AND list_contains(?, function_name)",
-        [list(_MACROS)],
+        "SELECT count(*) AS n FROM (SELECT DISTINCT function_name FROM duckdb_functions() "
+        "WHERE database_name = 'store' AND list_contains(?, function_name))",
+        [list(MACROS)],
     )
-    if known[0]["n"] < len(_MACROS):
+    if known[0]["n"] < len(MACROS):
         raise StoreError(
             f"{store.database} was written by an older harness and cannot compare runs; "
             "run `harness ingest --rebuild`"
@@ -232,9 +238,10 @@ def _sum(rows: Sequence[Mapping[str, Any]], column: str) -> int:
     return sum(row[column] for row in rows)
 
 
-def _classes(
-    counted: Sequence[Mapping[str, Any]], examples: Mapping[str, tuple[Example, ...]]
+def class_rows(
+    counted: Sequence[Mapping[str, Any]], examples: Mapping[str, tuple[Example, ...]] = _NO_EXAMPLES
 ) -> tuple[ClassRow, ...]:
+    """A row for every class, made of the rows of ``CLASSES``."""
     models, downloads = _sum(counted, "models"), _sum(counted, "downloads")
     found = []
     for change, rule in CHANGES.items():

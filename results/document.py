@@ -74,7 +74,9 @@ def print_document(document: Document, console: Console) -> None:
         console.print(Text(one_line(warning), style="bold yellow"))
     for section in document.sections:
         console.print()
-        console.print(rich_table(section.rows, section.columns, title=one_line(section.title), limit=section.width))
+        console.print(
+            rich_table(section.rows, section.columns, title=one_line(section.title), limit=section.width)
+        )
     console.print()
     for note in document.notes:
         console.print(Text(one_line(note)), soft_wrap=True)
@@ -122,6 +124,10 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
+_NUMBER = ' class="number"'
+_SHORT = 20
+"""Characters of a cell that is not broken into lines."""
+
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 1320px; padding: 0 1rem;
@@ -133,7 +139,7 @@ h1 { font-size: 1.35rem; overflow-wrap: anywhere; } h2 { font-size: 1.05rem; mar
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; overflow-wrap: anywhere;
   min-width: 4.5rem; border-bottom: 1px solid light-dark(#dde3ea, #2b3541); }
 th { position: sticky; top: 0; background: light-dark(#f2f5f8, #1b232d); overflow-wrap: normal; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.number { text-align: right; font-variant-numeric: tabular-nums; } .short { white-space: nowrap; }
 code { font: 12.5px/1.5 ui-monospace, monospace; user-select: all; }
 footer { margin-top: 2rem; overflow-wrap: anywhere; color: light-dark(#51606f, #9aa8b6); }
 """
@@ -155,7 +161,7 @@ def page(document: Document) -> str:
 
 
 def _html_section(section: Section) -> str:
-    heads = "".join(f'<th scope="col">{_text(name)}</th>' for name in section.columns)
+    heads = "".join(_html_head(section, name) for name in section.columns)
     rows = "".join(
         "<tr>" + "".join(_html_cell(section, row, name) for name in section.columns) + "</tr>\n"
         for row in section.rows
@@ -166,12 +172,21 @@ def _html_section(section: Section) -> str:
     )
 
 
+def _html_head(section: Section, name: str) -> str:
+    number = bool(section.rows) and all(_is_number(row[name]) for row in section.rows)
+    return f'<th scope="col"{_NUMBER if number else ""}>{_text(name)}</th>'
+
+
 def _html_cell(section: Section, row: Row, name: str) -> str:
     text = _text(section.cell(row, name), section.width(name))
     if name in section.code:
         return f"<td><code>{text}</code></td>"
-    number = isinstance(row[name], int | float) and not isinstance(row[name], bool)
-    return f'<td class="number">{text}</td>' if number else f"<td>{text}</td>"
+    short = ' class="short"' if len(text) <= _SHORT else ""
+    return f"<td{_NUMBER if _is_number(row[name]) else short}>{text}</td>"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _text(text: str, limit: int = _WHOLE) -> str:
