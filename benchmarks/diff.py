@@ -28,8 +28,8 @@ INSERT INTO planned (run, case_id, kind, suite, file, op, dtype, expectation, ca
     spec)
 SELECT '{run}', 'upstream::test_' || i % 90 || '.py::test_' || i, 'pytest', 'upstream',
     'test_' || i % 90 || '.py', '', '', 'pass', '', '', '', '', '{{}}' FROM range({cases}) t(i)
-UNION ALL SELECT '{run}', 'model::org/m' || i || '@0', 'model', 'model', 'org/m' || i, '', '', 'pass', '', '', '',
-    '', '{{}}' FROM range({models}) t(i);
+UNION ALL SELECT '{run}', 'model::org/m' || i || '@0', 'model', 'model', 'org/m' || i, '', '', 'pass', '', '',
+    '', '', '{{}}' FROM range({models}) t(i);
 INSERT INTO models SELECT '{run}', 'model::org/m' || i || '@0', 'org/m' || i, '0', '', '', '', '', NULL, i
     FROM range({models}) t(i);
 INSERT INTO stage_results (run, log, seq, time, case_id, attempt, stage, outcome, seconds, exception, message,
