@@ -20,6 +20,7 @@ PAGES = (
     st.Page(shell.OPERATORS, title="Operators", icon=":material/function:", url_path="operators"),
     st.Page(shell.TESTS, title="Tests", icon=":material/checklist:", url_path="tests"),
     st.Page(shell.SKIPS, title="Skips", icon=":material/rule:", url_path="skips"),
+    st.Page(shell.COMPARE, title="Compare", icon=":material/compare_arrows:", url_path="compare"),
     st.Page(shell.RUN_PAGE, title="Run", icon=":material/monitor_heart:", url_path="run"),
     st.Page(shell.ABOUT, title="About the numbers", icon=":material/info:", url_path="about"),
     st.Page(shell.MODEL, title="Model", url_path="model", visibility="hidden"),

@@ -70,7 +70,10 @@ def verdict(label: str, help: str | None = None, *, width: Any = None) -> Column
     return _chips(look.VERDICTS, label, help, width)
 
 
-CHIPS = frozenset({"outcome", "verdict", "fetch", "load", "forward", "backward", "compile"})
+CHIPS = frozenset(
+    {"outcome", "before_outcome", "after_outcome", "verdict"}
+    | {"fetch", "load", "forward", "backward", "compile"}
+)
 """Columns of views that hold one word of the vocabulary, and are shown as a chip."""
 
 

@@ -77,6 +77,7 @@ OPERATOR = "screens/one_operator.py"
 TESTS = "screens/tests.py"
 TEST = "screens/one_test.py"
 SKIPS = "screens/skips.py"
+COMPARE = "screens/compare.py"
 RUN_PAGE = "screens/run.py"
 ABOUT = "screens/about.py"
 

@@ -12,6 +12,7 @@ from harness import (
     __version__,
     commands,
     db_commands,
+    diff_commands,
     expectation_commands,
     gaps_commands,
     suites_commands,
@@ -20,9 +21,11 @@ from harness import (
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES, SUITES
 from harness.repro.command import repro
+from results.document import HTML
 from results.events import NO_ROOM, LogWriteError
 from results.layout import StoreError, default_store
 from results.plan import PlanError
+from results.selectors import HELP as RUN_HELP
 from results.unlock import By
 from results.vocabulary import DELIBERATE
 from suites.upstream.fetch import REPOSITORY
@@ -131,10 +134,12 @@ def _add_readers(children: Any) -> None:
         children, "gaps", gaps_commands.gaps, "list the operators that fell back, most wanted first"
     )
     skips = _command(children, "skips", commands.skips, "list why cases were skipped, uncategorised first")
-    for child, formats in ((report, (*FORMATS, commands.JUNIT)), (gaps, FORMATS), (skips, FORMATS)):
-        child.add_argument("run", nargs="?", metavar="RUN", help="id of the run (default: the latest)")
+    for child, formats in ((report, (*FORMATS, HTML, commands.JUNIT)), (gaps, FORMATS), (skips, FORMATS)):
+        child.add_argument("run", nargs="?", metavar="RUN", help=f"{RUN_HELP} (default: latest)")
         _format(child, formats)
+    _out(report)
     _gate(report, default=False)
+    _add_diff(children)
     gaps.add_argument("--limit", type=_count, default=20, help="at most so many rows; 0 is all (default: 20)")
     how = gaps.add_mutually_exclusive_group()
     how.add_argument("--dtypes", action="store_true", help="a row for each operator and dtype")
@@ -145,6 +150,34 @@ def _add_readers(children: Any) -> None:
     gaps.add_argument("--with", dest="given", metavar="OP,…", help="count these operators as lowered already")
     board = _command(children, "dashboard", commands.dashboard, "serve the dashboard until interrupted")
     board.add_argument("--port", type=_port, default=8501, help="TCP port (default: 8501)")
+
+
+def _add_diff(children: Any) -> None:
+    text = "say what changed from one run to another"
+    diff = _command(children, "diff", diff_commands.diff, text)
+    diff.add_argument("before", nargs="?", metavar="A", help=f"{RUN_HELP} (default: previous)")
+    diff.add_argument("after", nargs="?", metavar="B", help=f"{RUN_HELP} (default: latest)")
+    diff.add_argument(
+        "--examples",
+        type=_count,
+        default=5,
+        help="at most so many cases of a class, and signatures; 0 is all (default: 5)",
+    )
+    form = diff.add_mutually_exclusive_group()
+    _format(form, (*FORMATS, HTML))
+    for flag, name in (("--json", "json"), ("--markdown", "md")):
+        form.add_argument(
+            flag, dest="format", action="store_const", const=name, help=f"the same as --format {name}"
+        )
+    form.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained HTML file there")
+    _out(diff)
+    diff.add_argument(
+        "--gate", action="store_true", help="exit 1 if something got worse, 3 if B is incomplete"
+    )
+
+
+def _out(child: argparse.ArgumentParser) -> None:
+    child.add_argument("--out", type=Path, metavar="FILE", help="write it there (default: print it)")
 
 
 def _add_repro(children: Any) -> None:
@@ -312,8 +345,15 @@ def _quiet(child: argparse.ArgumentParser) -> None:
     child.add_argument("--quiet", action="store_true", help="no progress line")
 
 
-def _format(child: argparse.ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
-    child.add_argument("--format", choices=formats, default="table", help="how to print (default: table)")
+def _format(child: argparse._ActionsContainer, formats: Sequence[str] = FORMATS) -> None:
+    child.add_argument(
+        "--format", type=_form, choices=formats, default="table", help="how to print (default: table)"
+    )
+
+
+def _form(name: str) -> str:
+    """A format by its name, or by what people call it."""
+    return {"terminal": "table", "markdown": "md"}.get(name, name)
 
 
 def _count(text: str) -> int:

@@ -18,6 +18,8 @@ from rich.console import Console
 
 from harness.errors import ExitCode, InfrastructureError, UsageError
 from harness.profiles import Profile, load_profile, parse_assignment, profile_names
+from harness.writing import check_place, write_whole
+from results.document import HTML
 from results.layout import default_store
 from results.plan import Plan
 from results.tables import Format, Row, one_line, render, rich_table
@@ -31,6 +33,10 @@ JUNIT = "junit"
 """A form of a report, beside those of any list."""
 
 _PIPE_COLUMNS = 140
+_PRINTED_FAILURES = 5
+_SAVED_FAILURES = 100
+"""Signatures of a report that is printed, and of one that is kept."""
+
 _WRITER_SECONDS = 60
 _OPTIONS = ("device", "engine", "hub", "models", "model_filter", "test_filter", "workers")
 _LISTS = ("suites", "upstream_families", "upstream_files")
@@ -41,7 +47,7 @@ def nightly(options: argparse.Namespace) -> int:
     from harness.nightly import run
 
     profile = profile_of(options)
-    _check_junit(options.junit)
+    check_place(options.junit, "--junit")
     finished = run(profile, options.store, say=say(options.quiet), quiet=options.quiet)
     return _conclude(finished, options)
 
@@ -58,7 +64,7 @@ def resume(options: argparse.Namespace) -> int:
     from harness.nightly import resume as go_on
     from harness.unfinished import latest_unfinished
 
-    _check_junit(options.junit)
+    check_place(options.junit, "--junit")
     run = options.run or latest_unfinished(options.store)
     finished = go_on(
         run,
@@ -88,14 +94,6 @@ def _pass_judgement(run: str, judgement: Judgement, options: argparse.Namespace)
     hint = f"; go on with `{_program()} resume {run}{store}`" if judgement.resumable else ""
     print(f"harness: run {run} exits {code:d}: {one_line(judgement.sentence)}{hint}", file=sys.stderr)
     return code
-
-
-def _check_junit(path: Path | None) -> None:
-    """Refuse a place that cannot be written before a night is spent, not after it."""
-    if path is None:
-        return
-    if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
-        raise UsageError(f"--junit {path}: not a file in a folder that is there and can be written")
 
 
 def _write_junit(store: Path, run: str, path: Path) -> None:
@@ -194,10 +192,14 @@ def report(options: argparse.Namespace) -> int:
     from harness.gate import judge
     from results.store import open_store
 
+    check_place(options.out, "--out")
     with open_store(options.store) as store:
         run = store.resolve_run(options.run)
         judgement = judge(store, run)
-    _print_report(options.store, run, options.format)
+    if options.out is None:
+        _print_report(options.store, run, options.format)
+    else:
+        _save_report(options.store, run, options.format, options.out)
     return _pass_judgement(run, judgement, options) if options.gate else ExitCode.OK
 
 
@@ -256,11 +258,26 @@ def _print_report(folder: Path, run: str | None, form: str) -> None:
                 sys.stdout.reconfigure(encoding="utf-8")  # as the file says of itself, whatever the locale
             write_junit(store, run, sys.stdout)
             return
-        board = scoreboard(store, run)
+        board = scoreboard(store, run, failures=_SAVED_FAILURES if form == HTML else _PRINTED_FAILURES)
     if form == Format.TABLE:
         print_report(board, console(), program=_program())
     else:
-        print(render_report(board, Format(form)), end="")
+        print(render_report(board, form), end="")
+
+
+def _save_report(folder: Path, run: str, form: str, path: Path) -> None:
+    """Write a run's report to a file, whole or not at all."""
+    from results.report import render_report
+    from results.scoreboard import scoreboard
+    from results.store import open_store
+
+    if form == JUNIT:
+        _write_junit(folder, run, path)
+    else:
+        with open_store(folder) as store:
+            board = scoreboard(store, run, failures=_SAVED_FAILURES)
+        write_whole(path, render_report(board, form, width=console().width))
+    print(f"harness: {path} holds the report of run {run}", file=sys.stderr)
 
 
 def _program() -> str:

@@ -3,73 +3,47 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
+from results.document import HTML, Document, Section, markdown, page, print_document, terminal
+from results.reproducing import PROGRAM, reproducer
 from results.scoreboard import DeathRow, FailureRow, Scoreboard
-from results.tables import (
-    CELL,
-    Format,
-    Row,
-    markdown_table,
-    markdown_text,
-    one_line,
-    render,
-    rich_table,
-    to_json,
-)
-
-PROGRAM = "harness"
-_WHOLE = 2000
-_VERDICT_STYLE = {"regression": "bold red", "unexpected_pass": "yellow", "incomplete": "yellow"}
+from results.tables import Format, Row, one_line, render, to_json
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Section:
-    """One table of a report."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[Row]
-    limit: int = CELL
-
-
-def render_report(board: Scoreboard, form: Format, *, width: int | None = None) -> str:
-    """Render a scoreboard as text; without colours in the form of a table."""
-    if form is Format.JSON:
+def render_report(board: Scoreboard, form: str, *, width: int | None = None) -> str:
+    """Render a scoreboard in one of the forms of a list, or as ``html``; a table has no colours."""
+    if form == Format.JSON:
         return to_json(_record(board))
-    if form is Format.CSV:
-        return render(_measures(board), form, columns=("section", "name", "numerator", "denominator"))
-    if form is Format.MD:
-        return _markdown(board)
-    buffer = io.StringIO()
-    print_report(board, Console(file=buffer, width=width, no_color=True))
-    return buffer.getvalue()
+    if form == Format.CSV:
+        return render(_measures(board), Format.CSV, columns=("section", "name", "numerator", "denominator"))
+    if form == Format.MD:
+        return markdown(report(board))
+    if form == HTML:
+        return page(report(board))
+    return terminal(report(board), width=width)
 
 
 def print_report(board: Scoreboard, console: Console, *, program: str = PROGRAM) -> None:
     """Print a scoreboard to a terminal; ``program`` is how its reader calls the command."""
-    console.print(Text(_headline(board), style="bold"))
-    for warning in board.warnings:
-        console.print(Text(one_line(warning), style="bold yellow"))
-    for section in sections(board):
-        console.print()
-        console.print(rich_table(section.rows, section.columns, title=section.title, limit=section.limit))
-    console.print()
-    line = Text("Verdicts: ")
-    for number, (name, cases) in enumerate(board.verdicts.items()):
-        line.append(", " if number else "")
-        line.append(f"{cases} {name}", style=_VERDICT_STYLE.get(name, ""))
-    console.print(line)
-    for text in _footer(board, program):
-        console.print(Text(text), soft_wrap=True)
+    print_document(report(board, program=program), console)
 
 
-def sections(board: Scoreboard) -> list[Section]:
+def report(board: Scoreboard, *, program: str = PROGRAM) -> Document:
+    """A scoreboard as a document."""
+    verdicts = ", ".join(f"{cases} {name}" for name, cases in board.verdicts.items())
+    return Document(
+        title=_headline(board),
+        warnings=board.warnings,
+        sections=tuple(sections(board, program=program)),
+        notes=(f"Verdicts: {verdicts}", *_footer(board, program)),
+        whole=f"`{PROGRAM} report {board.run} --format json`",
+    )
+
+
+def sections(board: Scoreboard, *, program: str = PROGRAM) -> list[Section]:
     """The tables of a report, empty ones left out."""
     found = [
         Section("Why cases have no result", ("reason", "cases"), _reasons(board)),
@@ -88,10 +62,11 @@ def sections(board: Scoreboard) -> list[Section]:
             _gaps(board),
         ),
         Section(
-            "What did not pass, by signature",
-            ("cases", "outcome", "stage", "what", "example"),
-            _failures(board),
+            _failures_title(board),
+            ("cases", "outcome", "stage", "what", "again"),
+            _failures(board, program),
             160,
+            ("again",),
         ),
         Section(_flakes_title(board), ("case", "by attempt", "disturbed by"), _flakes(board), 160),
         Section(_deaths_title(board), ("fate", "processes", "meaning", "example"), _deaths(board), 160),
@@ -144,23 +119,13 @@ def _footer(board: Scoreboard, program: str) -> list[str]:
     ]
 
 
-def _markdown(board: Scoreboard) -> str:
-    parts = [f"## {markdown_text(_headline(board), _WHOLE)}\n"]
-    parts += [f"> **{markdown_text(warning, _WHOLE)}**\n" for warning in board.warnings]
-    for section in sections(board):
-        parts.append(
-            f"### {section.title}\n\n{markdown_table(section.rows, section.columns, limit=section.limit)}"
-        )
-    verdicts = ", ".join(f"{cases} {name}" for name, cases in board.verdicts.items())
-    parts.append(f"Verdicts: {markdown_text(verdicts, _WHOLE)}\n")
-    parts.append("".join(f"- {markdown_text(line, _WHOLE)}\n" for line in _footer(board, PROGRAM)))
-    return "\n".join(parts)
-
-
 def _record(board: Scoreboard) -> dict[str, Any]:
     """The scoreboard as nested dictionaries, with what is derived beside its fields."""
     derived = {"banner": board.banner, "warnings": board.warnings, "worker_deaths": board.worker_deaths}
-    return derived | dataclasses.asdict(board)
+    record: dict[str, Any] = derived | dataclasses.asdict(board)
+    for failure in record["failures"]:
+        failure["again"] = _again(board, failure["example_case"], PROGRAM)
+    return record
 
 
 def _measures(board: Scoreboard) -> list[dict[str, Any]]:
@@ -259,14 +224,24 @@ def _gaps(board: Scoreboard) -> list[Row]:
     ]
 
 
-def _failures(board: Scoreboard) -> list[Row]:
+def _failures_title(board: Scoreboard) -> str:
+    shown = len(board.failures)
+    first = f", the first {shown}" if shown < board.failure_kinds else ""
+    return f"What did not pass, by signature: {board.failure_kinds}{first}"
+
+
+def _again(board: Scoreboard, case: str, program: str) -> str:
+    return reproducer(case, board.run, board.database.parent, program=program)
+
+
+def _failures(board: Scoreboard, program: str) -> list[Row]:
     return [
         {
             "cases": row.cases,
             "outcome": row.outcome,
             "stage": row.stage,
             "what": _failure(row),
-            "example": row.example_case,
+            "again": _again(board, row.example_case, program),
         }
         for row in board.failures
     ]

@@ -43,6 +43,7 @@ _VIEW_SCRIPTS = (
     "views_4_models.sql",
     "views_5_skips.sql",
     "views_6_unlock.sql",
+    "views_7_diff.sql",
 )
 
 

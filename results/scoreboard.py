@@ -188,6 +188,7 @@ class Scoreboard:
     device_share: tuple[ShareRow, ...]
     op_routes: OpRoutes
     gaps: tuple[GapRow, ...]
+    failure_kinds: int
     failures: tuple[FailureRow, ...]
     common_failure: CommonFailure | None
     resumes: int
@@ -243,6 +244,7 @@ def scoreboard(
     head = store.rows("v_runs", run=run)[0]
     state = store.rows("v_completeness", run=run)[0]
     flaky = _flakes(store, run)
+    failed = _failures(store, run)
     return Scoreboard(
         run=run,
         device=head["device"],
@@ -269,7 +271,8 @@ def scoreboard(
         device_share=_shares(store, run),
         op_routes=_routes(store, run),
         gaps=read_gaps(store, run, limit=gaps),
-        failures=_failures(store, run)[:failures],
+        failure_kinds=len(failed),
+        failures=failed[:failures],
         common_failure=common_failure(store, run),
         resumes=head["resumes"],
         flaky_cases=len(flaky),

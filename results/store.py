@@ -14,6 +14,7 @@ import duckdb
 
 from results import schema
 from results.layout import StoreError, database_path, default_store
+from results.selectors import NoSuchRunError, select
 from results.views import VIEWS
 
 if TYPE_CHECKING:
@@ -83,19 +84,32 @@ class Store:
             raise StoreError(f"the store at {self.path} holds no run yet; {_NO_RUN}")
         return str(runs[0]["run"])
 
-    def resolve_run(self, run: str | None) -> str:
-        """The given run if the store has it, or the latest one if none is given.
+    def resolve_run(self, run: str | None, *, beside: str | None = None) -> str:
+        """The run that is named (:mod:`results.selectors`), or the latest one if none is.
+
+        Args:
+            run: an id, ``latest``, ``latest:DEVICE`` or ``previous``.
+            beside: id of the run before which ``previous`` lies (default: the latest).
 
         Raises:
             StoreError: there is no such run.
         """
         if run is None:
             return self.latest_run()
+<<<<<<< HEAD
         known = [row["run"] for row in self.rows("v_run_heads")]
         if run not in known:
             has = f"it has {', '.join(known[:5])}" if known else f"it has none; {_NO_RUN}"
             raise StoreError(f"the store at {self.path} has no run {run!r}; {has}")
         return run
+=======
+        runs = self.rows("v_runs")
+        try:
+            return select(runs, run, beside=beside)
+        except NoSuchRunError as error:
+            more = "" if runs else f"; {_NO_RUN}"
+            raise StoreError(f"the store at {self.path} has {error}{more}") from None
+>>>>>>> wt-diff
 
     def changed(self) -> str:
         """A text that is another one whenever the database is; a key for caches."""

@@ -12,7 +12,7 @@ import io
 import json
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -27,6 +27,8 @@ _MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_[]<>|~&#$"})
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 Row = Mapping[str, Any]
+Width = Callable[[str], int]
+"""Of a column by its name: how many characters of a cell people are shown."""
 
 
 class Format(StrEnum):
@@ -61,22 +63,31 @@ def render(
     return buffer.getvalue()
 
 
-def rich_table(rows: Sequence[Row], columns: Sequence[str], *, title: str = "", limit: int = CELL) -> Table:
+def rich_table(
+    rows: Sequence[Row], columns: Sequence[str], *, title: str = "", limit: int | Width = CELL
+) -> Table:
     """A table for a rich console; numbers stand to the right."""
+    width = _width(limit)
     table = Table(title=Text(title) if title else None, title_justify="left", header_style="bold")
     for name in columns:
         numeric = bool(rows) and all(isinstance(row[name], int | float) for row in rows)
         table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
     for row in rows:
-        table.add_row(*(Text(shown(row[name], limit)) for name in columns))
+        table.add_row(*(Text(shown(row[name], width(name))) for name in columns))
     return table
 
 
-def markdown_table(rows: Sequence[Row], columns: Sequence[str], *, limit: int = CELL) -> str:
-    """A GitHub table."""
+def markdown_table(rows: Sequence[Row], columns: Sequence[str], *, limit: int | Width = CELL) -> str:
+    """A GitHub table, a line a row."""
+    width = _width(limit)
     lines = [columns, ["---"] * len(columns)]
-    lines += [[markdown_text(row[name], limit) for name in columns] for row in rows]
+    lines += [[markdown_text(row[name], width(name)) for name in columns] for row in rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _width(limit: int | Width) -> Width:
+    """One limit for all columns, or each column's own."""
+    return limit if callable(limit) else lambda name: limit
 
 
 def markdown_text(value: Any, limit: int = CELL) -> str:

@@ -54,6 +54,12 @@ _FIGURES = (
         "Skipped cases by source and category, and those that upstream does not generate for the device.",
         "The skips of the run, v_skip_balance; each has one category.",
     ),
+    (
+        "Compare",
+        "diff_cases(before, now)",
+        "Cases of either run by what became of them; each lies in one class, and says beside it of how many.",
+        "Said in each line: those that passed before, failed in both, were planned, and so on.",
+    ),
     ("Worker deaths", "v_workers", "Processes by how they ended; what a fate says stands below.", "A count."),
     ("Failures", "v_failures", "Cases with the same failure signature.", "A count; one line a signature."),
     ("Models, a model", "v_models", "Outcomes in the last attempt; calls of all stages.", "Its own calls."),

@@ -177,6 +177,10 @@ def _verdicts(run: str, before: Run | None) -> None:
             with place:
                 _verdict(word, now.get(word, 0), None if earlier is None else earlier.get(word, 0))
     st.caption("Models and tests together, each result against what was expected of it.")
+    if before is not None:
+        st.page_link(
+            shell.COMPARE, label="What changed since the run before", icon=":material/compare_arrows:"
+        )
 
 
 def _verdict(word: Verdict, cases: int, earlier: int | None) -> None:

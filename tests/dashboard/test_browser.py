@@ -48,6 +48,11 @@ PAGES = {
     "tests": ("tests", {}, ["1–100 of 200 tests"]),
     "test": ("test", {"case": "opinfo::op40::forward[float32]"}, ["max abs error"]),
     "skips": ("skips", {}, ["4 skips of 208 planned cases", "The sums add up", "By category", "Cases"]),
+    "compare": (
+        "compare",
+        {"before": INCOMPLETE_RUN},
+        ["Compare", "What became of the cases", "3 cases", "INCOMPLETE: 3 of 208 cases have no result."],
+    ),
     "run": ("run", {}, ["Worker processes that died", "Slowest cases", "Where the time went"]),
     "about": ("about", {}, ["About the numbers", "Read it yourself"]),
 }
@@ -184,6 +189,17 @@ def test_the_overview_paints_in_the_dark(browser: Any, site: str, tmp_path: Path
     tab.context.close()
 
 
+def test_a_case_that_changed_is_a_click_away(tab: Tab) -> None:
+    tab.open("compare", run=COMPLETE_RUN, before=INCOMPLETE_RUN, change="now_run")
+    tab.page.locator("td", has_text="opinfo::op49::forward[bool]").first.wait_for(state="attached")
+    table = tab.page.locator("[data-testid=stDataFrame]").last
+    table.scroll_into_view_if_needed()
+    grid = table.bounding_box()
+    tab.page.mouse.click(grid["x"] + 200, grid["y"] + 52)
+    tab.page.wait_for_url(re.compile(rf"/test\?(?=.*case=opinfo)(?=.*run={COMPLETE_RUN})"))
+    tab.assert_sound()
+
+
 def test_a_click_on_a_row_opens_its_page_and_the_way_back_keeps_the_filters(tab: Tab) -> None:
     tab.open("models", run=COMPLETE_RUN, task="text-generation")
     grid = tab.page.locator("[data-testid=stDataFrame]").first
@@ -239,12 +255,15 @@ def test_a_category_of_skips_is_a_click_away(tab: Tab) -> None:
         ("operator", {"op": names.OP}),
         ("test", {"case": names.TEST}),
         ("test", {"case": names.FLAKY}),
+        ("compare", {"before": COMPLETE_RUN}),
         ("run", {}),
     ],
 )
 def test_hostile_names_do_nothing(tab: Tab, path: str, query: dict[str, str]) -> None:
     tab.open(path, run=names.RUN, **query)
     for name in query.values():
+        if name == COMPLETE_RUN:
+            continue  # no hostile name
         tab.sees(name.split(":red")[0][-40:].split("(javascript:")[0])
     assert tab.page.locator("[data-testid=stMain] img[src*=x]").count() == 0
     assert tab.page.locator("a[href^=javascript]").count() == 0

@@ -24,6 +24,7 @@ PAGES = {
     shell.TESTS: {"test_q": "<b>bold"},
     shell.TEST: {"case": names.TEST},
     shell.SKIPS: {"skip_q": "<b>"},
+    shell.COMPARE: {},
     shell.RUN_PAGE: {},
 }
 

@@ -23,6 +23,7 @@ ALL_PAGES = {
     shell.TESTS: {},
     shell.TEST: {"case": "opinfo::op40::forward[float32]"},
     shell.SKIPS: {},
+    shell.COMPARE: {},
     shell.RUN_PAGE: {},
     shell.ABOUT: {},
 }
