@@ -124,8 +124,8 @@ def snapshot(
         filter=filter,
         search=search,
     )
-    with _reaching(api.endpoint):
-        return [entry_of(info if info.sha else _info(api, info.id, None, attempts)) for info in found]
+    with reaching(api.endpoint):
+        return [entry_of(info if info.sha else info_of(api, info.id, None, attempts)) for info in found]
 
 
 def lookup(
@@ -150,8 +150,8 @@ def lookup(
 
     api = HfApi(endpoint=endpoint, token=token)
     try:
-        with _reaching(api.endpoint):
-            return entry_of(_info(api, repo_id, revision, attempts))
+        with reaching(api.endpoint):
+            return entry_of(info_of(api, repo_id, revision, attempts))
     except RevisionNotFoundError as error:
         raise CatalogError(f"{repo_id} has no revision {revision}") from error
     except (RepositoryNotFoundError, HFValidationError) as error:
@@ -159,7 +159,7 @@ def lookup(
 
 
 @contextlib.contextmanager
-def _reaching(endpoint: str) -> Iterator[None]:
+def reaching(endpoint: str) -> Iterator[None]:
     """Turn the HTTP library's own errors, which are no OSError, into one."""
     try:
         yield
@@ -247,7 +247,7 @@ def iter_catalog(path: Path | str) -> Iterator[CatalogEntry]:
                 yield CatalogEntry(**{key: _kept(value, shared) for key, value in row.items()})
 
 
-def _info(api: Any, repo_id: str, revision: str | None, attempts: int) -> Any:
+def info_of(api: Any, repo_id: str, revision: str | None, attempts: int) -> Any:
     """One model asked for by itself; a server may leave the commit hash out of its listing."""
     return with_backoff(lambda: api.model_info(repo_id, revision=revision, expand=EXPAND), attempts=attempts)
 
