@@ -15,6 +15,7 @@ from harness.history import history
 from harness.job import ModelSettings
 from harness.lock import sole_supervisor
 from harness.planning import new_run_id, plan_run, suite_environment
+from harness.prefetching import prefetching
 from harness.profiles import Profile, stored_profile
 from harness.progress import Progress
 from harness.sites import Site, site
@@ -164,7 +165,12 @@ def supervise(plan: Plan, setup: Setup) -> Run:
         UsageError: another process supervises the run, or its logs are damaged.
     """
     store, folder = setup.store, run_path(setup.store, plan.run)
-    with sole_supervisor(folder), Progress(plan.cases, quiet=setup.quiet) as progress:
+    known = history(store, plan.device)
+    with (
+        sole_supervisor(folder),
+        prefetching(plan.cases, setup.profile, setup.models, known),
+        Progress(plan.cases, quiet=setup.quiet) as progress,
+    ):
         supervisor = Supervisor(
             plan,
             folder,
@@ -173,7 +179,7 @@ def supervise(plan: Plan, setup: Setup) -> Run:
             snapshot(setup.description) | upstream_facts(plan, store),
             progress,
             setup.place.engine(),
-            history(store, plan.device),
+            known,
             suite_environment(plan.device) if any(c.kind is CaseKind.PYTEST for c in plan.cases) else {},
         )
         try:
