@@ -7,8 +7,10 @@ works from the file and asks the Hub for nothing but files. Needs no torch.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Self
@@ -18,6 +20,7 @@ from model_zoo.backoff import with_backoff
 SCHEMA_VERSION = 2
 """Version 1 had no ``dtype``, ``config`` and ``sizes``; read, they are what stands for the unknown."""
 _VERSION_KEY = b"model_zoo.catalog.schema"
+_ABOUT_KEY = b"model_zoo.catalog.about"
 _LATER = frozenset({"dtype", "config", "sizes"})
 _BATCH_ROWS = 1000
 EXPAND: list[Any] = [  # The client declares each word as a type of its own.
@@ -86,6 +89,28 @@ class CatalogEntry:
     dtype: str = ""
     config: str = ""
     sizes: tuple[int, ...] = ()
+
+    @property
+    def config_hash(self) -> str:
+        """Hash of what of the configuration decides the class; ``""`` if that is unknown."""
+        return hashlib.sha256(self.config.encode()).hexdigest() if self.config else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """Where a catalog comes from, as it stands in the file's metadata.
+
+    Attributes:
+        hub: its address.
+        taken: when the walk began, ISO 8601 in UTC.
+        selection: what was asked for, in words.
+        hub_downloads: downloads of all models of the Hub together, -1 if nobody counted.
+    """
+
+    hub: str = ""
+    taken: str = ""
+    selection: str = ""
+    hub_downloads: int = -1
 
 
 def snapshot(
@@ -175,8 +200,9 @@ class CatalogWriter:
     Memory is that of one call. The schema's version stands in the file's metadata.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, about: About | None = None) -> None:
         self._path = Path(path)
+        self._about = about or About()
         self._temporary = self._path.with_name(f"{self._path.name}.tmp")
 
     def write(self, entries: Sequence[CatalogEntry]) -> None:
@@ -184,13 +210,13 @@ class CatalogWriter:
         import pyarrow as pa
 
         columns = {f.name: [getattr(row, f.name) for row in entries] for f in fields(CatalogEntry)}
-        self._writer.write_table(pa.table(columns, schema=_schema()))
+        self._writer.write_table(pa.table(columns, schema=_schema(self._about)))
 
     def __enter__(self) -> Self:
         import pyarrow.parquet as pq
 
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = pq.ParquetWriter(self._temporary, _schema(), compression="zstd")
+        self._writer = pq.ParquetWriter(self._temporary, _schema(self._about), compression="zstd")
         return self
 
     def __exit__(
@@ -217,6 +243,25 @@ def read_catalog(path: Path | str) -> list[CatalogEntry]:
         FileNotFoundError: there is no such file.
     """
     return list(iter_catalog(path))
+
+
+def about_catalog(path: Path | str) -> About:
+    """Where a catalog comes from; one that does not say gives the defaults.
+
+    Raises:
+        CatalogError, FileNotFoundError: as for :func:`read_catalog`.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except pa.ArrowInvalid as error:
+        raise CatalogError(f"{path} is not a Parquet file: {error}") from error
+    try:
+        return About(**json.loads(metadata.get(_ABOUT_KEY, b"{}")))
+    except (ValueError, TypeError):
+        return About()
 
 
 def iter_catalog(path: Path | str) -> Iterator[CatalogEntry]:
@@ -280,7 +325,7 @@ def entry_of(info: Any) -> CatalogEntry:
     )
 
 
-def _schema() -> Any:
+def _schema(about: About) -> Any:
     import pyarrow as pa
 
     types = {
@@ -291,7 +336,8 @@ def _schema() -> Any:
         "tuple[int, ...]": pa.list_(pa.int64()),
     }
     columns = [pa.field(f.name, types[str(f.type)], nullable=False) for f in fields(CatalogEntry)]
-    return pa.schema(columns, metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()})
+    said = json.dumps(asdict(about)).encode()
+    return pa.schema(columns, metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode(), _ABOUT_KEY: said})
 
 
 def _kept(value: Any, shared: dict[str, str]) -> Any:

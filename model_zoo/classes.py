@@ -1,8 +1,8 @@
 """Which models execute the same operators on the same shapes, so that one of them can run for all.
 
 The class key holds architecture, model type, dtype, task and what of the configuration is not known to be
-irrelevant (``class_keys.toml``); within a key, models whose safetensors headers list other tensors part again.
-Needs no torch.
+irrelevant (``class_keys.toml``); within a key, models whose safetensors headers list other tensors
+part again. Needs no torch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def irrelevant() -> frozenset[str]:
 
 
 def relevant(config: Mapping[str, Any]) -> str:
-    """What of a configuration decides the class, as canonical JSON; ``""`` if that is too large or too deep."""
+    """What of a configuration decides the class, as canonical JSON; ``""`` if too large or deep."""
     try:
         text = json.dumps(_relevant(config, _DEEPEST), sort_keys=True, separators=(",", ":"))
     except RecursionError:
@@ -100,8 +100,8 @@ def undecided(entries: Sequence[CatalogEntry], own: int) -> list[CatalogEntry]:
 def place(entries: Iterable[CatalogEntry], own: int, headers: Mapping[str, str]) -> list[Placed]:
     """Give each model its class and the model that runs for it.
 
-    The representative is the most downloaded model of its class: its result matters most, what is to be fetched
-    is the same for all of a class, and it most often runs for itself anyway.
+    The representative is the most downloaded model of its class: its result matters most, what is to be
+    fetched is the same for all of a class, and it most often runs for itself anyway.
 
     Args:
         entries: most downloaded first.

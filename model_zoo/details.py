@@ -1,4 +1,4 @@
-"""What a listing leaves out of a model: the configuration that decides its class, and the sizes of its files."""
+"""What a listing leaves out of a model: the configuration, which decides its class, and sizes of files."""
 
 from __future__ import annotations
 
@@ -65,9 +65,7 @@ def _config(entry: CatalogEntry, endpoint: str, token: str | bool | None, attemp
     return relevant(config) if isinstance(config, dict) else ""
 
 
-def _sizes(
-    entry: CatalogEntry, endpoint: str, token: str | bool | None, attempts: int
-) -> tuple[int, ...]:
+def _sizes(entry: CatalogEntry, endpoint: str, token: str | bool | None, attempts: int) -> tuple[int, ...]:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 

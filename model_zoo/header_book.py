@@ -1,4 +1,4 @@
-"""Remembers headers by revision: what was read once is never asked for again, nor lost when a night is cut short."""
+"""Remembers headers by revision: what was read once is not asked for again, nor lost in a night cut short."""
 
 from __future__ import annotations
 

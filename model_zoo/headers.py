@@ -1,7 +1,7 @@
 """What tensors a checkpoint holds, read from its headers without its weights.
 
-A safetensors file begins with a length (u64, little endian) and so many bytes of JSON: for each tensor its dtype,
-shape and place (https://github.com/huggingface/safetensors, "Format"). Needs no torch.
+A safetensors file begins with a length (u64, little endian) and so many bytes of JSON: for each tensor its
+dtype, shape and place (https://github.com/huggingface/safetensors, "Format"). Needs no torch.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def parse_header(header: bytes, data_bytes: int, name: str) -> Tensors:
         data_bytes: bytes of the file after the header, -1 if unknown.
 
     Raises:
-        HeaderError: it is no header, or its places are not those of the shapes, without gaps, to the file's end.
+        HeaderError: it is no header, or its places are not those of the shapes, without gaps, to the end of
+            the file.
     """
     try:
         listed = json.loads(header)
@@ -105,7 +106,8 @@ def parse_header(header: bytes, data_bytes: int, name: str) -> Tensors:
             places.append((begin, end))
         _check_places(sorted(places), data_bytes)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise HeaderError(HeaderReason.CORRUPT, f"{name} has no valid header: {_first_line(error)}") from error
+        why = f"{name} has no valid header: {_first_line(error)}"
+        raise HeaderError(HeaderReason.CORRUPT, why) from error
     return found
 
 
@@ -174,9 +176,8 @@ class _Source:
                 )
             tensors = self.header(shard)
             if set(tensors) != {key for key, place in where.items() if place == shard}:
-                raise HeaderError(
-                    HeaderReason.CORRUPT, f"{shard} of {self._entry.id} holds other tensors than the index says"
-                )
+                why = f"{shard} of {self._entry.id} holds other tensors than the index says"
+                raise HeaderError(HeaderReason.CORRUPT, why)
             found |= tensors
         return found
 

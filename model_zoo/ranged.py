@@ -30,15 +30,13 @@ def file_url(endpoint: str, repo_id: str, revision: str, name: str) -> str:
     return f"{endpoint}/{quote(repo_id)}/resolve/{quote(revision, safe='')}/{quote(name)}"
 
 
-def read_part(
-    url: str, start: int, stop: int, *, token: str | bool | None = None, attempts: int = 5
-) -> Part:
+def read_part(url: str, start: int, stop: int, *, token: str | bool | None = None, attempts: int = 5) -> Part:
     """The bytes ``[start, stop)`` of a file, fewer where it ends before.
 
     A server that ignores the range is read up to ``stop`` and no further.
 
     Raises:
-        OSError: what ``huggingface_hub`` raises for an answer that is an error, or the server cannot be reached.
+        OSError: what ``huggingface_hub`` raises for an answer that is an error, or nobody answers.
     """
     with reaching(url):
         return with_backoff(lambda: _read(url, start, stop, token), attempts=attempts)

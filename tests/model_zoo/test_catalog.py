@@ -149,9 +149,14 @@ def test_a_catalog_of_the_first_schema_is_read(tmp_path: Path) -> None:
 
 def test_a_file_that_could_not_be_finished_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "catalog.parquet"
-    with pytest.raises(ZeroDivisionError), CatalogWriter(path) as writer:
-        writer.write([CatalogEntry(id="a/b", revision="0" * 40)])
-        raise ZeroDivisionError
+
+    def interrupted() -> None:
+        with CatalogWriter(path) as writer:
+            writer.write([CatalogEntry(id="a/b", revision="0" * 40)])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        interrupted()
     assert [*tmp_path.iterdir()] == []
 
 
