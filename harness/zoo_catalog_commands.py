@@ -10,7 +10,8 @@ from typing import Any
 
 from harness.commands import print_table, say
 from harness.errors import ExitCode, InfrastructureError, UsageError
-from model_zoo.catalog import CatalogEntry, CatalogError, read_catalog
+from model_zoo.catalog import CatalogError, about_catalog
+from results.layout import default_store
 from results.tables import to_json
 
 DEFAULT_HUB = "https://huggingface.co"
@@ -44,9 +45,10 @@ def snapshot(options: argparse.Namespace) -> int:
 
 def diff(options: argparse.Namespace) -> int:
     """Say what changed from one catalog to another."""
+    from harness.class_planning import read_entries
     from model_zoo.catalog_diff import differences
 
-    before, after = read(options.before), read(options.after)
+    before, after = read_entries(options.before), read_entries(options.after)
     found = differences(before, after, options.moved)
     counts = Counter(one.change for one in found)
     if options.format == "json":
@@ -66,6 +68,25 @@ def diff(options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def classes(options: argparse.Namespace) -> int:
+    """Say how many models of a catalog have to run, and for how many others they stand."""
+    from harness.class_planning import place_all, read_entries
+    from model_zoo.class_report import largest, totals
+
+    entries = read_entries(options.catalog)
+    about = about_catalog(options.catalog)
+    endpoint = (options.hub or about.hub or DEFAULT_HUB).rstrip("/")
+    placed = place_all(entries, endpoint, options.store, options.always_run, say(options.quiet))
+    known, rows = totals(placed, about), largest(placed, options.limit)
+    if options.format == "json":
+        print(to_json({"totals": known, "classes": rows}), end="")
+        return ExitCode.OK
+    print_table(rows, options.format)
+    if options.format == "table":
+        print_table([{"": name, "found": value} for name, value in known.items()], options.format)
+    return ExitCode.OK
+
+
 def _difference_row(one: Any) -> dict[str, Any]:
     short = {name: value[:12] if one.change in _HASHES else value for name, value in _sides(one).items()}
     return {"model": one.id, "change": one.change.value, **short, "downloads": f"{one.share:.3%}"}
@@ -76,20 +97,6 @@ _HASHES = ("added", "removed", "revision", "config")
 
 def _sides(one: Any) -> dict[str, str]:
     return {"before": one.before, "after": one.after}
-
-
-def read(path: Path) -> list[CatalogEntry]:
-    """The entries of a catalog that the command line names.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        return read_catalog(path)
-    except CatalogError as error:
-        raise UsageError(str(error)) from error
-    except FileNotFoundError:
-        raise UsageError(f"there is no catalog {path}; `harness zoo snapshot` makes one") from None
 
 
 def share(text: str) -> float:
@@ -158,4 +165,31 @@ def add_diff(actions: Any) -> None:
     child.set_defaults(function=diff)
 
 
-COMMANDS = (add_snapshot, add_diff)
+def add_classes(actions: Any) -> None:
+    """``harness zoo classes``."""
+    text = "say how many models of a catalog have to run, since the others do the same"
+    child = actions.add_parser("classes", help=text, description=text)
+    child.add_argument("catalog", type=Path, metavar="SNAPSHOT", help="file of `harness zoo snapshot`")
+    child.add_argument(
+        "--always-run", type=count, default=100, metavar="N", help="most downloaded that run (default: 100)"
+    )
+    child.add_argument("--hub", help="where headers are read (default: the Hub that the catalog is of)")
+    child.add_argument("--limit", type=count, default=20, help="so many classes; 0 is all (default: 20)")
+    child.add_argument("--quiet", action="store_true", help="no progress lines")
+    add_store(child)
+    child.add_argument("--format", choices=_FORMATS, default="table", help="how to print (default: table)")
+    child.set_defaults(function=classes)
+
+
+def add_store(child: argparse.ArgumentParser) -> None:
+    """``--store``, whose cache keeps what headers said."""
+    child.add_argument(
+        "--store",
+        type=Path,
+        default=default_store(),
+        metavar="DIR",
+        help="folder of the results and of what headers said (default: $HARNESS_STORE, else harness-data)",
+    )
+
+
+COMMANDS = (add_snapshot, add_diff, add_classes)

@@ -27,7 +27,7 @@ from model_zoo.catalog import (
     write_catalog,
 )
 from model_zoo.details import with_details
-from model_zoo.listing import PAGE, first_page, read_page
+from model_zoo.pages import PAGE, first_page, read_page
 
 Say = Callable[[str], None]
 _STATE = "state.json"

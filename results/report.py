@@ -22,6 +22,7 @@ from results.tables import (
     rich_table,
     to_json,
 )
+from results.vocabulary import Evidence
 
 PROGRAM = "harness"
 _WHOLE = 2000
@@ -103,7 +104,11 @@ def _models_title(board: Scoreboard) -> str:
     if not board.funnel:
         return "Models"
     first = board.funnel[0]
-    return f"Models: {first.passed.denominator} counted of {first.planned} planned"
+    counted = f"Models: {first.passed.denominator} counted of {first.planned} planned"
+    if board.evidence.keys() <= {"", Evidence.RAN}:
+        return counted
+    by = (f"{models} {name}" for name, models in board.evidence.items() if name)
+    return f"{counted}; by {', '.join(by)}; downloads of {first.downloads.denominator:,} counted"
 
 
 def _flakes_title(board: Scoreboard) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from model_zoo import listing, walk
+from model_zoo import pages, walk
 from model_zoo.catalog import CatalogError, about_catalog, read_catalog, snapshot
 from model_zoo.classes import class_key
 from model_zoo.mirror import Fault, MirrorServer
@@ -126,7 +126,7 @@ def test_a_server_that_is_no_hub_is_refused(
     with pytest.raises(CatalogError, match="is it a Hub"):
         take(hand, tmp_path / "hub.parquet")
     monkeypatch.undo()
-    monkeypatch.setattr(listing, "LARGEST_PAGE", 10)
+    monkeypatch.setattr(pages, "LARGEST_PAGE", 10)
     with pytest.raises(CatalogError, match="larger than 10 bytes"):
         take(hand, tmp_path / "hub.parquet")
 
@@ -134,7 +134,7 @@ def test_a_server_that_is_no_hub_is_refused(
 @pytest.mark.parametrize("following", ["https://elsewhere.example/api/models?cursor=2", "//evil.example/x"])
 def test_a_listing_leads_to_no_other_host(following: str) -> None:
     with pytest.raises(CatalogError, match="another host"):
-        listing._checked("https://huggingface.co/api/models?limit=2", following)
+        pages._checked("https://huggingface.co/api/models?limit=2", following)
 
 
 def test_what_cannot_be_described_is_left_out_and_said(
