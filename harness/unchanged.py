@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.evidence import CACHED_FROM, CLASS, runs, write_log
+from harness.evidence import CACHED_FROM, runs, write_log
 from harness.profiles import Profile
 from results.events import Ended, Event, OpCall, OpsRecorded
 from results.layout import StoreError, database_path, run_path
@@ -54,21 +54,21 @@ def sources(
             known = _known(reader, profile, identity(environment))
     except StoreError:  # of an older schema, or damaged: the writer says so when the run is ingested
         return {}
-    keys = ((case.id, str(case.spec.get(CLASS, ""))) for case in able)
-    return {key[0]: known[key] for key in keys if key in known}
+    return {case.id: known[case.id] for case in able if case.id in known}
 
 
-def _known(store: Store, profile: Profile, same: Mapping[str, str]) -> dict[tuple[str, str], str]:
-    """The latest run with a result that holds, by case and class."""
+def _known(store: Store, profile: Profile, same: Mapping[str, str]) -> dict[str, str]:
+    """The latest run with a result that holds, by case: its id has the revision, which fixes the class."""
     candidates = [
         row["run"]
         for row in store.query_rows(_RUNS_SQL, [profile.device, _RUNS])
-        if identity(_mapping(row["environment"])) == same and _same_settings(row["settings"], profile)
+        if all(identity(_mapping(one)) == same for one in row["environments"])
+        and _same_settings(row["settings"], profile)
     ]
-    found: dict[tuple[str, str], str] = {}
+    found: dict[str, str] = {}
     for run in candidates:  # the latest first
         for row in store.query_rows(_RESULTS_SQL, [run, [*CONCLUSIVE]]):
-            found.setdefault((row["case_id"], row["class"]), run)
+            found.setdefault(row["case_id"], run)
     return found
 
 
@@ -82,7 +82,7 @@ def _same_settings(settings: str, profile: Profile) -> bool:
 
 
 _RUNS_SQL = """
-SELECT r.run, r.settings, arg_min(s.environment, s.time) AS environment
+SELECT r.run, r.settings, list(s.environment) AS environments
 FROM runs r
 JOIN run_starts s USING (run)
 WHERE r.device = ?
@@ -101,10 +101,9 @@ WITH ran AS (
 ), last AS (
     SELECT case_id, max(attempt) AS attempt FROM ran GROUP BY case_id
 )
-SELECT l.case_id, coalesce(json_extract_string(any_value(p.spec), '$.class'), '') AS class
+SELECT l.case_id
 FROM last l
 JOIN ran USING (case_id, attempt)
-JOIN planned p ON p.case_id = l.case_id AND p.run = $1
 GROUP BY l.case_id, l.attempt
 HAVING bool_and(list_contains($2, ran.outcome))
     AND (bool_or(ran.outcome <> 'passed') OR (count(*) = 5 AND l.attempt = 1))

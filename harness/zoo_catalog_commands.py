@@ -87,6 +87,37 @@ def classes(options: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
+def verify(options: argparse.Namespace) -> int:
+    """Run members of classes for themselves and say whether they do what their representatives do."""
+    from harness.class_checks import verify_classes
+    from harness.profiles import load_profile
+
+    overrides: dict[str, Any] = {"catalog": str(options.catalog), "suites": ["models"]}
+    overrides |= {"always_run": options.always_run, "seed": options.seed}
+    overrides |= {key: getattr(options, key) for key in ("device", "hub") if getattr(options, key)}
+    profile = load_profile(options.profile, overrides)
+    found = verify_classes(
+        profile, options.store, options.sample, say=say(options.quiet), quiet=options.quiet
+    )
+    rows = [
+        {
+            "representative": one.representative,
+            "member": one.member,
+            "architecture": one.architecture,
+            "agrees": one.agrees,
+            "op calls": one.compared,
+            "outcomes that differ": list(one.outcomes),
+            "op calls that differ": list(one.ops),
+        }
+        for one in found
+    ]
+    print_table(rows, options.format)
+    wrong = sum(not one.agrees for one in found)
+    if options.format == "table":
+        print(f"{len(found) - wrong} of {len(found)} members do what their representatives do")
+    return ExitCode.REGRESSIONS if wrong else ExitCode.OK
+
+
 def _difference_row(one: Any) -> dict[str, Any]:
     short = {name: value[:12] if one.change in _HASHES else value for name, value in _sides(one).items()}
     return {"model": one.id, "change": one.change.value, **short, "downloads": f"{one.share:.3%}"}
@@ -181,6 +212,27 @@ def add_classes(actions: Any) -> None:
     child.set_defaults(function=classes)
 
 
+def add_verify(actions: Any) -> None:
+    """``harness zoo verify-classes``."""
+    text = "run members of classes for themselves and compare their outcomes and op calls"
+    child = actions.add_parser("verify-classes", help=text, description=text)
+    child.add_argument(
+        "--catalog", type=Path, required=True, metavar="FILE", help="of `harness zoo snapshot`"
+    )
+    child.add_argument("--sample", type=count, default=10, metavar="N", help="so many members (default: 10)")
+    child.add_argument("--seed", type=count, default=0, help="draws other members (default: 0)")
+    child.add_argument(
+        "--always-run", type=count, default=100, metavar="N", help="most downloaded that run (default: 100)"
+    )
+    child.add_argument("--profile", default="default", help="profile whose limits to use (default: default)")
+    child.add_argument("--device", help="torch device type (default: the profile's)")
+    child.add_argument("--hub", help="'embedded' or a Hub URL (default: the profile's)")
+    child.add_argument("--quiet", action="store_true", help="no progress lines")
+    add_store(child)
+    child.add_argument("--format", choices=_FORMATS, default="table", help="how to print (default: table)")
+    child.set_defaults(function=verify)
+
+
 def add_store(child: argparse.ArgumentParser) -> None:
     """``--store``, whose cache keeps what headers said."""
     child.add_argument(
@@ -192,4 +244,4 @@ def add_store(child: argparse.ArgumentParser) -> None:
     )
 
 
-COMMANDS = (add_snapshot, add_diff, add_classes)
+COMMANDS = (add_snapshot, add_diff, add_classes, add_verify)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import results
 from harness.cli import main
+from model_zoo.catalog import read_catalog, write_catalog
 from model_zoo.mirror import MirrorServer
 from results.layout import run_folders
 from tests.harness.night import Night
@@ -77,7 +79,7 @@ def test_a_class_runs_once_and_every_result_says_its_evidence(
         for column in ("fetch", "load", "forward", "backward", "compile", "outcome", "device_calls"):
             assert row[column] == representative[column]
         assert row["device_calls"]
-    assert "2 representative" in first
+    assert "by 3 ran, 2 representative; downloads of 205 counted" in " ".join(first.split())
     with results.open(zoo[2]) as reader:
         stages = reader.rows("v_stages", run=run_folders(zoo[2])[0].name)
         told = {row["evidence"]: row["models"] for row in reader.rows("v_evidence")}
@@ -155,6 +157,35 @@ def test_classes_are_told_with_their_numbers(
     assert (told["classes"][0]["models"], told["classes"][0]["representative"]) == (3, BERT)
     assert main([*command, "--always-run", "0"]) == 0
     assert "models that another stands for" in capsys.readouterr().out
+
+
+def test_members_that_run_do_what_their_representative_does(zoo: tuple[MirrorServer, Path, Path]) -> None:
+    server, catalog, store = zoo
+    command = [sys.executable, "-m", "harness.cli", "zoo", "verify-classes", "--catalog", str(catalog)]
+    command += ["--store", str(store), "--hub", server.endpoint, "--always-run", "0", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    rows = json.loads(done.stdout)
+    assert {row["member"] for row in rows} == set(MEMBERS)
+    assert all(row["agrees"] and row["op calls"] > 20 for row in rows)
+
+
+def test_a_member_that_does_not_agree_is_told(zoo: tuple[MirrorServer, Path, Path], tmp_path: Path) -> None:
+    server, catalog, store = zoo
+    entries = [
+        dataclasses.replace(entry, config="{}", architecture="Same", model_type="same", task="")
+        for entry in read_catalog(catalog)
+        if entry.id in (BERT, OTHER)
+    ]
+    false = tmp_path / "false.parquet"
+    write_catalog(false, entries)  # as if the activation were taken to be irrelevant
+    command = [sys.executable, "-m", "harness.cli", "zoo", "verify-classes", "--catalog", str(false)]
+    command += ["--store", str(store), "--hub", server.endpoint, "--always-run", "0", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done
+    (row,) = json.loads(done.stdout)
+    assert row["agrees"] is False
+    assert any("relu" in op for op in row["op calls that differ"])
 
 
 def test_a_store_rebuilt_from_its_logs_keeps_the_evidence(
