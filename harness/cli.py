@@ -295,6 +295,12 @@ def _selection(child: argparse.ArgumentParser, profile: str = "default", note: s
     _engine(child)
     child.add_argument("--hub", help="'embedded' or a Hub URL such as https://huggingface.co")
     child.add_argument(
+        "--catalog", metavar="FILE", help="take the models from this snapshot, one run for each class of them"
+    )
+    child.add_argument(
+        "--fresh", action="store_true", help="run models of a catalog that nothing changed for, too"
+    )
+    child.add_argument(
         "--models", type=_count, help="at most so many models, most downloaded first; 0 is all"
     )
     child.add_argument("--model-filter", metavar="GLOB", help="models whose id matches")

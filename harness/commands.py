@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from harness.errors import ExitCode, InfrastructureError, UsageError
+from harness.evidence import evidence_of
 from harness.profiles import Profile, load_profile, parse_assignment, profile_names
 from harness.writing import check_place, write_whole
 from results.document import HTML
@@ -38,7 +39,7 @@ _SAVED_FAILURES = 100
 """Signatures of a report that is printed, and of one that is kept."""
 
 _WRITER_SECONDS = 60
-_OPTIONS = ("device", "engine", "hub", "models", "model_filter", "test_filter", "workers")
+_OPTIONS = ("device", "engine", "hub", "catalog", "models", "model_filter", "test_filter", "workers")
 _LISTS = ("suites", "upstream_families", "upstream_files")
 
 
@@ -131,7 +132,12 @@ def plan(options: argparse.Namespace) -> int:
 
 def _plan_rows(planned: Plan) -> list[dict[str, Any]]:
     return [
-        {"case": case.id, "kind": case.kind.value, "expectation": case.declared.expectation.value}
+        {
+            "case": case.id,
+            "kind": case.kind.value,
+            "expectation": case.declared.expectation.value,
+            "evidence": evidence_of(case),
+        }
         for case in planned.cases
     ]
 
@@ -180,6 +186,8 @@ def profile_of(options: argparse.Namespace) -> Profile:
     overrides |= {key: getattr(options, key) for key in _OPTIONS if getattr(options, key) is not None}
     if options.allow_remote_code:
         overrides["allow_remote_code"] = options.allow_remote_code
+    if options.fresh:
+        overrides["fresh"] = True
     for key in _LISTS:
         given: str | None = getattr(options, key)
         if given is not None:

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from harness import __version__
 from harness.devices.base import Description
+from results.events import SCHEMA_VERSION
 
 _PACKAGES = ("torch", "transformers", "huggingface-hub", "safetensors", "numpy", "duckdb", "pytest")
 
@@ -16,6 +17,7 @@ def snapshot(device: Description) -> dict[str, str]:
     """Names and versions, all text: interpreter, machine, packages, and the device's own."""
     facts = {
         "harness": __version__,
+        "schema": str(SCHEMA_VERSION),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from harness import devices, hub, processes
 from harness.devices.base import Description
 from harness.environment import snapshot
 from harness.errors import ExitCode, InfrastructureError, UsageError
+from harness.evidence import CACHED_FROM, marked, runs, settle_members
 from harness.gate import Judgement, judge
 from harness.history import history
 from harness.job import ModelSettings
@@ -20,11 +22,12 @@ from harness.profiles import Profile, stored_profile
 from harness.progress import Progress
 from harness.sites import Site, site
 from harness.supervisor import Supervisor
+from harness.unchanged import sources, write_cached
 from harness.upstream import upstream_facts
 from results.events import EventLogError
 from results.ingest import ContradictionError, IngestError, ingest
 from results.layout import StoreError, run_folders, run_path
-from results.plan import Plan, load_plan
+from results.plan import Case, Plan, load_plan
 from results.store import open_store
 from results.vocabulary import CaseKind, RunState
 
@@ -107,11 +110,22 @@ def run(profile: Profile, store: Path, *, say: Say = lambda _: None, quiet: bool
         description = usable_device(place, profile.device)
         with hub.serve_for(profile, store, place.host) as endpoint:
             run_id = new_run_id(store, profile.device)
-            plan = plan_run(profile, run_id, endpoint, say, place.collect, store)
+            reuse = partial(_reused, profile, store, description)
+            plan = plan_run(profile, run_id, endpoint, say, place.collect, store, reuse)
             planned, count = len(plan.cases), description.count
-            say(f"run {plan.run}: {planned} cases planned on {count} {profile.device} devices")
+            running = sum(map(runs, plan.cases))
+            told = f", {running} of them to run" if running < planned else ""
+            say(f"run {plan.run}: {planned} cases planned{told} on {count} {profile.device} devices")
             models = hub.model_settings(profile, endpoint, store, place.host)
             return execute(plan, Setup(description, profile, store, models, place, quiet))
+
+
+def _reused(profile: Profile, store: Path, description: Description, cases: list[Case]) -> list[Case]:
+    """The cases, marked where an earlier run has their result; another process asks, for its memory."""
+    if not profile.catalog or profile.fresh:
+        return cases
+    known = processes.call(sources, cases, profile, store, snapshot(description), timeout=_INGEST_SECONDS)
+    return [marked(case, **{CACHED_FROM: known[case.id]}) if case.id in known else case for case in cases]
 
 
 def usable_device(place: Site, name: str) -> Description:
@@ -174,11 +188,14 @@ def supervise(plan: Plan, setup: Setup) -> Run:
         UsageError: another process supervises the run, or its logs are damaged.
     """
     store, folder = setup.store, run_path(setup.store, plan.run)
+    own = [case for case in plan.cases if runs(case)]
+    if any(CACHED_FROM in case.spec for case in plan.cases):
+        processes.call(write_cached, store, plan.run, timeout=_INGEST_SECONDS)
     known = history(store, plan.device)
     with (
         sole_supervisor(folder),
-        prefetching(plan.cases, setup.profile, setup.models, known),
-        Progress(plan.cases, quiet=setup.quiet) as progress,
+        prefetching(own, setup.profile, setup.models, known),
+        Progress(own, quiet=setup.quiet) as progress,
     ):
         supervisor = Supervisor(
             plan,
@@ -195,6 +212,8 @@ def supervise(plan: Plan, setup: Setup) -> Run:
             state, reason = supervisor.run()
         except EventLogError as error:
             raise UsageError(f"run {plan.run} cannot go on: {error}") from error
+    if state is RunState.COMPLETE and len(own) < len(plan.cases):
+        processes.call(settle_members, folder, timeout=_INGEST_SECONDS)
     processes.call(take_in, store, plan.run, timeout=_INGEST_SECONDS)
     return Run(plan.run, store, state, reason)
 

@@ -10,13 +10,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from harness import processes
+from harness.class_planning import catalog_cases, model_case
 from harness.errors import InfrastructureError, NothingCollectedError, UsageError
 from harness.local_models import packaged_cases
 from harness.profiles import CLAIMS, EMBEDDED_HUB, MODELS, OPINFO, PYTEST, UPSTREAM, Profile
 from harness.pytest_sessions import Session, collect
 from harness.sandbox import allowed
 from harness.upstream import collect_upstream
-from model_zoo.catalog import CatalogEntry, snapshot
+from model_zoo.catalog import snapshot
 from results.expectations import (
     Declaration,
     Entry,
@@ -29,12 +30,12 @@ from results.expectations import (
 from results.globs import literal_ends
 from results.layout import default_store, run_path
 from results.plan import Case, Plan, PlanError, make_plan
-from results.vocabulary import CaseKind
 
 _LISTING_SECONDS = 300
 _SAID_FINDINGS = 5
 
 Collect = Callable[[Sequence[str], Session], list[Case]]
+Reuse = Callable[[list[Case]], list[Case]]
 
 
 def new_run_id(store: Path, device: str, now: datetime | None = None) -> str:
@@ -54,6 +55,7 @@ def plan_run(
     say: Callable[[str], None],
     collect: Collect = collect,
     store: Path | None = None,
+    reuse: Reuse = list,
 ) -> Plan:
     """Collect every case of a profile and fix them.
 
@@ -62,13 +64,15 @@ def plan_run(
 
     Args:
         collect: collects pytest's cases, where the device is.
-        store: where the test files of suite ``upstream`` are; by default the default store.
+        store: where the test files of suite ``upstream`` are, and what is known of headers; by default the
+            default store.
+        reuse: gives the cases again, those marked that need not run.
 
     Raises:
         NothingCollectedError: the selection matched no case.
         UsageError: a selection or an expectation file is wrong.
     """
-    cases = collect_cases(profile, endpoint, say, collect, store)
+    cases = reuse(collect_cases(profile, endpoint, say, collect, store))
     try:
         entries = load_expectations(expectation_files(profile.device, profile.expectations))
         declaration = declare(cases, entries, profile.device, torch_version())
@@ -101,7 +105,7 @@ def collect_cases(
         UsageError: a selection is wrong.
     """
     cases = [
-        *_models(profile, endpoint),
+        *_models(profile, endpoint, store or default_store(), say),
         *_opinfo(profile),
         *_claims(profile),
         *_pytest(profile, collect),
@@ -183,24 +187,11 @@ def torch_version() -> str:
         return ""
 
 
-def model_case(entry: CatalogEntry) -> Case:
-    """The case that runs one model at the revision the catalog pinned."""
-    spec = {
-        "repo_id": entry.id,
-        "revision": entry.revision,
-        "task": entry.task,
-        "architecture": entry.architecture,
-        "model_type": entry.model_type,
-        "library": entry.library,
-        "parameters": entry.parameters,
-        "downloads": entry.downloads,
-    }
-    return Case(id=f"model::{entry.id}@{entry.revision}", kind=CaseKind.MODEL, spec=spec)
-
-
-def _models(profile: Profile, endpoint: str) -> list[Case]:
+def _models(profile: Profile, endpoint: str, store: Path, say: Callable[[str], None]) -> list[Case]:
     if MODELS not in profile.suites:
         return []
+    if profile.catalog:
+        return catalog_cases(profile, endpoint, store, say)
     limit = profile.models or None
     wanted = profile.model_filter
     try:

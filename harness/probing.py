@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import hub
+from harness.class_planning import model_case
 from harness.errors import InfrastructureError, UsageError
 from harness.local_models import local_case
 from harness.nightly import Run, Setup, execute, usable_device
-from harness.planning import model_case, new_run_id
+from harness.planning import new_run_id
 from harness.profiles import EMBEDDED_HUB, Profile
 from harness.sandbox import allowed
 from harness.sites import site

@@ -45,6 +45,9 @@ class Profile:
     ray_address: str
     events_url: str
     hub: str
+    catalog: str
+    always_run: int
+    fresh: bool
     models: int
     max_model_bytes: int
     max_cache_bytes: int
@@ -142,8 +145,8 @@ class Profile:
     @property
     def selects_all(self) -> bool:
         """Whether nothing narrows what its suites and its hub offer, but the dtypes."""
-        narrowing = (self.models, self.model_filter, self.test_filter, self.opinfo_selection)
-        return narrowing == (0, "*", "*", "all") and {MODELS, OPINFO} <= set(self.suites)
+        narrowing = (self.models, self.model_filter, self.test_filter, self.opinfo_selection, self.catalog)
+        return narrowing == (0, "*", "*", "all", "") and {MODELS, OPINFO} <= set(self.suites)
 
     def settings(self) -> dict[str, Any]:
         """The fields as plain values, for the plan."""
@@ -260,10 +263,13 @@ def _typed(key: str, value: Any) -> Any:
         if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
             raise TypeError(f"{key} is a list of strings, not {value!r}")
         return tuple(items)
-    kind = {"str": str, "int": int}[declared]
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError(f"{key} is {'text' if kind is str else 'a whole number'}, not {value!r}")
+    kind = {"str": str, "int": int, "bool": bool}[declared]
+    if type(value) is not kind:
+        raise TypeError(f"{key} is {_KINDS[kind]}, not {value!r}")
     return value
+
+
+_KINDS: Mapping[type, str] = {str: "text", int: "a whole number", bool: "true or false"}
 
 
 def _hint(name: str, known: Mapping[str, Any] | set[str]) -> str:

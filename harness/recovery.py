@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from harness import process_tree
+from harness.evidence import runs
 from harness.processes import MARK
 from harness.schedule import MAX_LOST, Schedule, given_up, worth_repeating
 from results.events import (
@@ -159,8 +160,8 @@ def _is_orphan(pid: int, leader: int, when: float) -> bool:
 
 
 def unfinished(plan: Plan, recovered: Recovered) -> list[Case]:
-    """Cases that were never begun, in the plan's order."""
-    return [case for case in plan.cases if case.id not in recovered.attempts]
+    """Cases to run that were never begun, in the plan's order."""
+    return [case for case in plan.cases if runs(case) and case.id not in recovered.attempts]
 
 
 def take_over(schedule: Schedule, plan: Plan, recovered: Recovered) -> list[Ended]:
@@ -168,6 +169,8 @@ def take_over(schedule: Schedule, plan: Plan, recovered: Recovered) -> list[Ende
     cases = {case.id: case for case in plan.cases}
     abandoned = []
     for case_id, attempts in recovered.attempts.items():
+        if not runs(cases[case_id]):
+            continue
         case, last = cases[case_id], max(attempts)
         lost = sum(attempt.outcome is None for attempt in attempts.values())
         schedule.note_lost(case, lost)

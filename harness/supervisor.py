@@ -15,6 +15,7 @@ from pathlib import Path
 from harness import __version__
 from harness.engine import Batch, BatchEnd, Engine
 from harness.errors import HarnessError
+from harness.evidence import runs
 from harness.history import History
 from harness.job import Job, ModelSettings
 from harness.profiles import Profile
@@ -133,7 +134,7 @@ class Supervisor:
         for event in take_over(self._schedule, self._plan, found):
             self._write(event)
             self._progress.count_end(event)
-        ended = ((case.id, found.finished(case)) for case in self._plan.cases)
+        ended = ((case.id, found.finished(case)) for case in self._plan.cases if runs(case))
         self._progress.skip({case: outcome for case, outcome in ended if outcome is not None})
         for case in left_out:
             event = skipped(case)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from harness import zoo_catalog_commands
 from harness.errors import ExitCode, UsageError
 from model_zoo.mirror import FaultError
 from model_zoo.mirror.__main__ import add_arguments, make_server
@@ -66,5 +67,5 @@ def _add_packages(actions: Any) -> None:
     child.set_defaults(function=packages)
 
 
-COMMANDS: tuple[Add, ...] = (_add_serve, _add_packages)
+COMMANDS: tuple[Add, ...] = (_add_serve, _add_packages, *zoo_catalog_commands.COMMANDS)
 """The commands of the group, in the order of its help."""

@@ -68,6 +68,8 @@ TABLES: Mapping[str, Mapping[str, pa.DataType]] = {
         "metrics": pa.map_(_TEXT, _REAL),
         "facts": pa.map_(_TEXT, _TEXT),
         "category": _TEXT,
+        "evidence": _TEXT,
+        "evidence_from": _TEXT,
     },
     "op_calls": {
         **_HEAD,
@@ -209,7 +211,8 @@ class Batch:
         failure = (exception, message, text(event.traceback), hashed)
         observed = (list(_text_keys(event.metrics).items()), _texts(event.facts))
         category = skip_category(event, self._cases[event.case], self._again)
-        result = (event.outcome, event.seconds, *failure, *observed, category)
+        evidence = (event.evidence, text(event.evidence_from))
+        result = (event.outcome, event.seconds, *failure, *observed, category, *evidence)
         self._rows["stage_results"].append((*head, time, *_key(event), *result))
 
     def _ops_recorded(self, head: tuple[Any, ...], _time: int, event: OpsRecorded) -> None:

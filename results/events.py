@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self
 
 from results.logs import EventLogError as EventLogError
 from results.logs import open_log, unpack
-from results.vocabulary import Fate, Outcome, RunState, Stage
+from results.vocabulary import Evidence, Fate, Outcome, RunState, Stage
 
 SCHEMA_VERSION = 1
 
@@ -115,6 +115,8 @@ class Ended:
         traceback: the formatted traceback, head and tail kept.
         metrics: measured numbers, e.g. ``max_abs_error``, ``graphs``.
         facts: what else was observed, as text, e.g. ``modalities: text,image``.
+        evidence: how the result was come by.
+        evidence_from: the case (``representative``, ``header``) or the run (``cached``) it was taken from.
     """
 
     kind: ClassVar[str] = "ended"
@@ -128,6 +130,8 @@ class Ended:
     traceback: str = ""
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
     facts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    evidence: Evidence = Evidence.RAN
+    evidence_from: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +204,13 @@ _DECLARED: Mapping[type[Any], tuple[tuple[str, str], ...]] = {
     cls: tuple((field.name, str(field.type)) for field in dataclasses.fields(cls))
     for cls in (*_KINDS.values(), OpCall)
 }
-_ENUMS: Mapping[str, type[Any]] = {"Stage": Stage, "Outcome": Outcome, "Fate": Fate, "RunState": RunState}
+_ENUMS: Mapping[str, type[Any]] = {
+    "Stage": Stage,
+    "Outcome": Outcome,
+    "Fate": Fate,
+    "RunState": RunState,
+    "Evidence": Evidence,
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from results.document import HTML, Document, Section, markdown, page, print_docu
 from results.reproducing import PROGRAM, reproducer
 from results.scoreboard import DeathRow, FailureRow, Scoreboard
 from results.tables import Format, Row, one_line, render, to_json
+from results.vocabulary import Evidence
 
 
 def render_report(board: Scoreboard, form: str, *, width: int | None = None) -> str:
@@ -78,7 +79,11 @@ def _models_title(board: Scoreboard) -> str:
     if not board.funnel:
         return "Models"
     first = board.funnel[0]
-    return f"Models: {first.passed.denominator} counted of {first.planned} planned"
+    counted = f"Models: {first.passed.denominator} counted of {first.planned} planned"
+    if board.evidence.keys() <= {"", Evidence.RAN}:
+        return counted
+    by = (f"{models} {name}" for name, models in board.evidence.items() if name)
+    return f"{counted}; by {', '.join(by)}; downloads of {first.downloads.denominator:,} counted"
 
 
 def _flakes_title(board: Scoreboard) -> str:

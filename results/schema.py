@@ -31,6 +31,7 @@ MIGRATIONS: tuple[str, ...] = (
     "tables_003.sql",
     "tables_004.sql",
     "tables_005.sql",
+    "tables_006.sql",
 )
 """Scripts that lead from an empty database to the present schema, oldest first; never edit a released one."""
 

@@ -182,6 +182,7 @@ class Scoreboard:
     refused_why: str
     missing_reasons: Mapping[str, int]
     funnel: tuple[StageRow, ...]
+    evidence: Mapping[str, int]
     suites: tuple[SuiteRow, ...]
     checks: tuple[CheckRow, ...]
     verdicts: Mapping[str, int]
@@ -265,6 +266,7 @@ def scoreboard(
         refused_why=state["refused_why"],
         missing_reasons={row["reason"]: row["cases"] for row in store.rows("v_missing", run=run)},
         funnel=_funnel(store, run),
+        evidence={row["evidence"]: row["models"] for row in store.rows("v_evidence", run=run)},
         suites=_suites(store, run),
         checks=_checks(store, run),
         verdicts={row["verdict"]: row["cases"] for row in store.rows("v_verdicts", run=run)},

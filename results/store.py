@@ -96,20 +96,12 @@ class Store:
         """
         if run is None:
             return self.latest_run()
-<<<<<<< HEAD
-        known = [row["run"] for row in self.rows("v_run_heads")]
-        if run not in known:
-            has = f"it has {', '.join(known[:5])}" if known else f"it has none; {_NO_RUN}"
-            raise StoreError(f"the store at {self.path} has no run {run!r}; {has}")
-        return run
-=======
-        runs = self.rows("v_runs")
+        runs = self.rows("v_run_heads")
         try:
             return select(runs, run, beside=beside)
         except NoSuchRunError as error:
             more = "" if runs else f"; {_NO_RUN}"
             raise StoreError(f"the store at {self.path} has {error}{more}") from None
->>>>>>> wt-diff
 
     def changed(self) -> str:
         """A text that is another one whenever the database is; a key for caches."""

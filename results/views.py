@@ -49,6 +49,10 @@ VIEWS: Mapping[str, View] = {
         "run, cases DESC, signature", "equal regressions: their share of the cases that passed or failed"
     ),
     "v_models": View("run, downloads DESC NULLS LAST, model_id", "a model, with a column for each stage"),
+    "v_evidence": View(
+        "run, models DESC, evidence",
+        "how results of models were come by: how many",
+    ),
     "v_funnel": View("run, ordinal", "a stage: how many models pass it"),
     "v_op_calls": View("run, case_id, stage, called, executed, dtype", "a kernel in a stage of a case"),
     "v_ops": View("run, device_calls + fallback_calls DESC, called, executed, dtype", "an op and dtype"),

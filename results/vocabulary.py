@@ -147,11 +147,19 @@ class CaseKind(StrEnum):
 
 
 class Evidence(StrEnum):
-    """How a stored result was come by."""
+    """How the result of a stage was come by."""
 
     RAN = "ran"
-    REPRESENTATIVE = "representative"
+    """The stage ran."""
+
     HEADER = "header"
+    """The model's safetensors header lists the tensors of the model that stands for its class."""
+
+    REPRESENTATIVE = "representative"
+    """The stage ran for the model that stands for its class."""
+
+    CACHED = "cached"
+    """An earlier run found it, of the same model, device build and software."""
 
 
 class Route(StrEnum):

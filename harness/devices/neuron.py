@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 import os
 from collections.abc import Mapping
@@ -67,6 +68,7 @@ class NeuronDevice(TorchDevice):
             versions["implementation"] = f"torch-neuronx {version('torch-neuronx')}"
             return versions
         versions["implementation"] = f"simulator {version('torchneuron-harness')}"
+        versions["build"] = _build()
         versions["eager_engine"] = _eager_engine()
         for package in _COMPILER_PACKAGES:
             try:
@@ -132,6 +134,22 @@ class NeuronDevice(TorchDevice):
     def environment(self) -> Mapping[str, str]:
         """Make upstream's device-generic tests instantiate for the renamed PrivateUse1 device."""
         return {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}
+
+
+_BUILT_FROM = (".py", ".so", ".json", ".toml", ".txt")
+
+
+@functools.cache
+def _build() -> str:
+    """Hash of the simulator's installed files: its version alone does not change while it is worked on."""
+    spec = importlib.util.find_spec("torchneuron_backend")
+    found = hashlib.sha256()
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        paths = (path for path in Path(folder).rglob("*") if path.suffix in _BUILT_FROM and path.is_file())
+        for path in sorted(paths):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            found.update(f"{path.relative_to(folder)}\0{content}\n".encode())
+    return found.hexdigest()[:16]
 
 
 def _eager_engine() -> str:

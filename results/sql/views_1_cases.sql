@@ -76,7 +76,9 @@ SELECT
     a.attempt,
     r.outcome IS NOT NULL AS recorded,
     r.metrics, r.facts, r.traceback, r.log,
-    coalesce(r.category, '') AS skip_category
+    coalesce(r.category, '') AS skip_category,
+    coalesce(r.evidence, '') AS evidence,
+    coalesce(r.evidence_from, '') AS evidence_from
 FROM planned p
 JOIN stage_rules s USING (kind)
 LEFT JOIN v_attempts a USING (run, case_id)
@@ -98,6 +100,8 @@ SELECT
     arg_min(exception, rank) AS exception,
     arg_min(message, rank) AS message,
     arg_min(signature, rank) AS signature,
+    arg_min(evidence, rank) AS evidence,
+    arg_min(evidence_from, rank) AS evidence_from,
     any_value(attempt) AS attempt,
     sum(seconds) AS seconds
 FROM ranked
@@ -111,7 +115,8 @@ SELECT
     if(f.case_id IS NOT NULL AND p.expectation IN ('pass', 'flaky'), 'flake', v.verdict) AS verdict,
     d.seconds, d.exception, d.message, d.signature,
     p.category, p.reason, p.link, p.owner, p.expected_outcome, p.expected_stage,
-    coalesce(a.attempts, 0) AS attempts, d.attempt, o.counts, o.gates
+    coalesce(a.attempts, 0) AS attempts, d.attempt, o.counts, o.gates,
+    d.evidence, d.evidence_from
 FROM planned p
 JOIN v_decided d USING (run, case_id)
 JOIN outcome_rules o ON o.outcome = d.outcome

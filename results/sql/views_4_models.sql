@@ -31,11 +31,14 @@ SELECT
     coalesce(c.fallback_calls, 0) AS fallback_calls,
     c.device_calls / nullif(c.device_calls + c.fallback_calls, 0) AS device_share,
     coalesce(c.fallback_ops, []) AS fallback_ops,
-    v.seconds, v.outcome, v.stage, v.verdict, v.message, v.signature, v.counts, m.case_id
+    v.seconds, v.outcome, v.stage, v.verdict, v.message, v.signature, v.counts, m.case_id,
+    v.evidence, v.evidence_from
 FROM models m
 JOIN stages s USING (run, case_id)
 JOIN v_cases v ON v.run = m.run AND v.case_id = m.case_id
-LEFT JOIN calls c ON c.run = m.run AND c.case_id = m.case_id;
+-- A model whose class was run by another called what that one called.
+LEFT JOIN calls c ON c.run = m.run
+    AND c.case_id = if(v.evidence IN ('representative', 'header'), v.evidence_from, m.case_id);
 
 -- Models that pass each stage. A model that could not be judged (not fetched, or its reference does not run
 -- here) is planned but not counted, in any stage.
@@ -57,3 +60,15 @@ SELECT
     passed_downloads / nullif(counted_downloads, 0) AS downloads_share
 FROM judged
 GROUP BY run, ordinal, stage, on_device;
+
+-- Models by how their results were come by; '' for those without one.
+CREATE OR REPLACE VIEW v_evidence AS
+SELECT
+    m.run, v.evidence,
+    count(*) AS models,
+    coalesce(sum(m.downloads), 0)::BIGINT AS downloads,
+    count(*) FILTER (v.outcome = 'passed') AS passed,
+    coalesce(sum(m.downloads) FILTER (v.outcome = 'passed'), 0)::BIGINT AS passed_downloads
+FROM models m
+JOIN v_cases v USING (run, case_id)
+GROUP BY m.run, v.evidence;

@@ -25,7 +25,7 @@ added = 2026-11-01
 @pytest.fixture(autouse=True)
 def two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     tests = [Case(id=f"opinfo::f::c::{name}", kind=CaseKind.OPINFO) for name in ("a", "b")]
-    monkeypatch.setattr(planning, "_models", lambda profile, endpoint: [])
+    monkeypatch.setattr(planning, "_models", lambda *_: [])
     monkeypatch.setattr(planning, "_opinfo", lambda profile: tests)
     monkeypatch.setattr(planning, "_claims", lambda profile: [])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from model_zoo.catalog import CatalogEntry, CatalogError, lookup, read_catalog, snapshot, write_catalog
+from model_zoo.catalog import (
+    CatalogEntry,
+    CatalogError,
+    CatalogWriter,
+    lookup,
+    read_catalog,
+    snapshot,
+    write_catalog,
+)
 from model_zoo.mirror import Fault, MirrorServer
 from model_zoo.mirror.documents import properties
 from model_zoo.mirror.repository import MirrorDirectory
@@ -29,6 +38,7 @@ def test_entries_say_what_the_hub_says(hand: MirrorServer, hand_dir: Path) -> No
         architecture="BertModel",
         model_type="bert",
         parameters=10,
+        dtype="F32",
         downloads=50,
         files=("model.safetensors",),
         formats=("safetensors",),
@@ -123,6 +133,31 @@ def test_files_that_are_no_catalogs_are_refused(tmp_path: Path) -> None:
         read_catalog(path)
     with pytest.raises(FileNotFoundError):
         read_catalog(tmp_path / "none.parquet")
+
+
+def test_a_catalog_of_the_first_schema_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.parquet"
+    entry = CatalogEntry(id="a/b", revision="0" * 40, files=("model.safetensors",), dtype="F32", sizes=(4,))
+    write_catalog(path, [entry])
+    older = pq.read_table(path).drop_columns(["dtype", "config", "sizes"])
+    pq.write_table(older.replace_schema_metadata({"model_zoo.catalog.schema": "1"}), path)
+    assert read_catalog(path) == [dataclasses.replace(entry, dtype="", sizes=())]
+    pq.write_table(older.replace_schema_metadata({"model_zoo.catalog.schema": "2"}), path)
+    with pytest.raises(CatalogError, match="not a model catalog"):
+        read_catalog(path)
+
+
+def test_a_file_that_could_not_be_finished_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.parquet"
+
+    def interrupted() -> None:
+        with CatalogWriter(path) as writer:
+            writer.write([CatalogEntry(id="a/b", revision="0" * 40)])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        interrupted()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_later_column_is_ignored(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from results.events import (
     encode,
     read_log,
 )
-from results.vocabulary import Fate, Outcome, RunState, Stage
+from results.vocabulary import Evidence, Fate, Outcome, RunState, Stage
 
 counts = st.integers(0, 2**63 - 1)
 texts = st.text(st.characters(), max_size=30)
@@ -49,6 +49,7 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "Outcome": st.sampled_from(Outcome),
     "Fate": st.sampled_from(Fate),
     "RunState": st.sampled_from(RunState),
+    "Evidence": st.sampled_from(Evidence),
 }
 
 

@@ -40,6 +40,27 @@ def test_each_migration_leads_from_the_version_before(monkeypatch: pytest.Monkey
     assert schema.first_row(connection, "SELECT run, colour FROM runs") == ("r", "red")
 
 
+@pytest.mark.parametrize("earlier", range(1, schema.VERSION))
+def test_a_store_of_every_earlier_version_is_migrated(earlier: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = duckdb.connect()
+    with monkeypatch.context() as then:
+        then.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:earlier])
+        then.setattr(schema, "VERSION", earlier)
+        then.setattr(schema, "_VIEW_SCRIPTS", ())  # they are made anew, and are those of the present
+        schema.migrate(connection)
+    connection.execute(
+        "INSERT INTO stage_results (run, log, seq, time, case_id, attempt, stage, outcome, seconds, "
+        "exception, message, traceback, signature, metrics, facts) VALUES ('r', 'l', 0, now()::TIMESTAMP, "
+        "'c', 1, 'load', 'passed', 1, '', '', '', '', MAP {}, MAP {})"
+    )
+    schema.migrate(connection)
+    schema.check_readable(connection)
+    found = schema.first_row(connection, "SELECT outcome, evidence, evidence_from FROM stage_results")
+    assert found == ("passed", "ran", "")
+    columns = [row[0] for row in connection.execute("DESCRIBE stage_results").fetchall()]
+    assert columns == list(TABLES["stage_results"])
+
+
 def test_a_store_of_a_newer_harness_is_refused_by_reader_and_writer(tmp_path: Path) -> None:
     make_store(tmp_path, incomplete=False)
     with duckdb.connect(str(database_path(tmp_path))) as connection:
