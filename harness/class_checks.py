@@ -75,9 +75,7 @@ def verify_classes(
         models = hub.model_settings(profile, endpoint, store, place.host)
         done = execute(plan, Setup(description, profile, own_store, models, place, quiet))
     if done.state is not RunState.COMPLETE:
-        raise InfrastructureError(
-            f"the members did not come to their end: {done.reason}; nothing was compared"
-        )
+        raise InfrastructureError(f"the members came to no end: {done.reason}; nothing was compared")
     with open_store(own_store) as reader:
         return [_compared(reader, done.id, *pair) for pair in pairs]
 
