@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import hub
 from harness.class_planning import model_case, place_all, read_entries, select
-from harness.errors import NothingCollectedError
+from harness.errors import InfrastructureError, NothingCollectedError
 from harness.nightly import Say, Setup, execute, usable_device
 from harness.planning import new_run_id
 from harness.profiles import Profile
@@ -18,6 +18,7 @@ from model_zoo.classes import Placed
 from results.layout import CACHE_DIR
 from results.plan import Case, make_plan
 from results.store import Store, open_store
+from results.vocabulary import RunState
 
 Op = tuple[str, str, str, str]
 """Stage, overload that was called, kernel that ran, dtype."""
@@ -73,6 +74,8 @@ def verify_classes(
         )
         models = hub.model_settings(profile, endpoint, store, place.host)
         done = execute(plan, Setup(description, profile, own_store, models, place, quiet))
+    if done.state is not RunState.COMPLETE:
+        raise InfrastructureError(f"the members came to no end: {done.reason}; nothing was compared")
     with open_store(own_store) as reader:
         return [_compared(reader, done.id, *pair) for pair in pairs]
 
