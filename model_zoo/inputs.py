@@ -17,6 +17,7 @@ import torch
 
 from model_zoo.input_fields import FIELDS, MODALITIES, OPTIONAL, Context
 from model_zoo.input_labels import labels_for
+from model_zoo.input_patches import with_grids
 from model_zoo.input_recipes import RECIPES
 
 
@@ -57,6 +58,8 @@ def make_inputs(model: Any, *, seed: int, image_tokens: int | None = None) -> Mo
     for name in list(kwargs):
         if name not in arguments:
             del kwargs[name]  # A recipe serves every head of its type; not all take all.
+    if recipe is None:
+        kwargs = with_grids(context, arguments, kwargs)
     if context.architecture.endswith("ForMultipleChoice"):
         kwargs = {name: _choices(value) for name, value in kwargs.items()}
     labels = labels_for(context, arguments, kwargs)

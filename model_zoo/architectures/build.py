@@ -15,7 +15,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from model_zoo.architectures.pairs import Pair
 from model_zoo.architectures.shrink import shrink
 
-RUNGS = ("override", "shrunk", "gentle", "default")
+RUNGS = ("override", "shrunk", "narrow", "gentle", "default")
 PARAMETERS_AT_MOST = 150_000_000
 OVERRIDES = Path(__file__).with_name("overrides.toml")
 
@@ -44,6 +44,7 @@ def configurations(pair: Pair, architecture: Any) -> Iterator[tuple[str, Any]]:
         yield "override", lambda: shrink(config_class, given=row["config"])
     for rung, make in (
         ("shrunk", lambda kind: shrink(kind)),
+        ("narrow", lambda kind: shrink(kind, narrow=True)),
         ("gentle", lambda kind: shrink(kind, gentle=True)),
         ("default", lambda kind: kind()),
     ):

@@ -33,19 +33,22 @@ _TOKEN = re.compile(r"(token_id|token_index|_token)$")
 _LOW_TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
 
 
-def shrink(config_class: Any, *, gentle: bool = False, given: Mapping[str, Any] | None = None) -> Any:
+def shrink(
+    config_class: Any, *, gentle: bool = False, narrow: bool = False, given: Mapping[str, Any] | None = None
+) -> Any:
     """The small configuration.
 
     Args:
         config_class: a class of ``transformers`` configurations; its fields are a dataclass's.
         gentle: only depths, vocabularies and token ids shrink: for models whose widths hang
             together in ways their names do not tell.
+        narrow: heads get the width that the hidden size leaves them, though the class declares one.
         given: fields that an override sets; a table for a sub-configuration is merged into it.
     """
     given = dict(given or {})
     try:
         default = config_class()
-    except Exception:
+    except Exception:  # noqa: BLE001 - a configuration class may raise anything.
         default = None  # A class without valid defaults: declared values have to do.
     settings = {}
     for field in dataclasses.fields(config_class):
@@ -53,7 +56,7 @@ def shrink(config_class: Any, *, gentle: bool = False, given: Mapping[str, Any] 
         value = getattr(default, field.name, declared) if default is not None else declared
         if hasattr(value, "to_dict"):
             part = given.pop(field.name, None)
-            settings[field.name] = shrink(type(value), gentle=gentle, given=part)
+            settings[field.name] = shrink(type(value), gentle=gentle, narrow=narrow, given=part)
         elif declared is not None and field.init:
             settings[field.name] = declared
     old_depth = next((settings[name] for name in settings if _DEPTH.match(name)), None)
@@ -61,6 +64,8 @@ def shrink(config_class: Any, *, gentle: bool = False, given: Mapping[str, Any] 
     depth = max(DEPTH, len(set(kinds))) if isinstance(kinds, list) else DEPTH
     small = {name: _small(name, value, old_depth, depth, gentle) for name, value in settings.items()}
     _agree(small, settings)
+    if narrow and isinstance(small.get("head_dim"), int):
+        small["head_dim"] = WIDTH // HEADS
     small.update(given)
     return config_class(**small)
 
@@ -102,6 +107,8 @@ def _small_integer(name: str, value: int, depth: int, gentle: bool) -> int:
     for pattern, small in rules:
         if pattern.search(name):
             return min(value, small) if pattern is not _WIDTH else small
+    if name == "mm_tokens_per_image":
+        return min(value, 4)
     if name in ("n_group", "topk_group", "num_expert_groups"):
         return 1
     if name in ("num_queries", "num_object_queries"):

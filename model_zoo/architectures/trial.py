@@ -55,7 +55,7 @@ def try_pair(pair: Pair, tell: Tell) -> dict[str, Any]:
         architecture = model_class(pair)
         if _has_no_forward(architecture):
             return {**record, "reason": Reason.NOT_A_FORWARD_MODEL}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a model may raise anything; it becomes the record.
         return _failed(record, error)
     best = record
     for rung, make in configurations(pair, architecture):
@@ -97,7 +97,7 @@ def _attempt(
         record["operators"] = sorted(operators.seen)
         record["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         begin("done")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a model may raise anything; it becomes the record.
         return _failed(record, error)
     return record
 
