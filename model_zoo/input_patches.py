@@ -27,10 +27,9 @@ def with_grids(context: Context, arguments: Mapping[str, bool], kwargs: dict[str
         pixels = context.normal(BATCH * GRID * GRID, channels * frames * side * side)
         grid = torch.tensor([[1, GRID, GRID]] * BATCH)
         return {**kwargs, "pixel_values": pixels, "image_grid_thw": grid}
-    if "image_sizes" in arguments:
+    if "image_sizes" in arguments and context.get("image_grid_pinpoints") is not None:
         sizes = torch.tensor([list(context.image_size)] * BATCH)
-        pixels = kwargs["pixel_values"]
-        if context.get("image_grid_pinpoints") is not None:  # An overview and one tile of each image.
-            pixels = torch.stack([pixels, pixels.flip(-1)], dim=1)
+        pixels = kwargs["pixel_values"]  # An overview and one tile of each image follow.
+        pixels = torch.stack([pixels, pixels.flip(-1)], dim=1)
         return {**kwargs, "pixel_values": pixels, "image_sizes": sizes}
     return kwargs

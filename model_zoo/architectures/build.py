@@ -53,6 +53,11 @@ def configurations(pair: Pair, architecture: Any) -> Iterator[tuple[str, Any]]:
 
 def _for_class(config: Any, architecture: Any) -> Any:
     """The configuration itself, or the part of it that the class is a model of."""
+    if (
+        getattr(config, "is_encoder_decoder", False)
+        and getattr(config, "decoder_start_token_id", None) is None
+    ):
+        config.decoder_start_token_id = 0  # Published checkpoints set it; classes leave it out.
     wanted = architecture.config_class
     if wanted is None or isinstance(config, wanted):
         return config

@@ -1,12 +1,13 @@
 """Real pairs of different kinds, from configuration to gradients."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-from model_zoo.architectures.__main__ import main
 from model_zoo.architectures.build import TooBigError, build, configurations, model_class, overrides
 from model_zoo.architectures.pairs import Pair, all_pairs, types_without_classes
 from model_zoo.architectures.reasons import Reason, reason_of
@@ -16,7 +17,7 @@ PAIRS = {pair.key: pair for pair in all_pairs()}
 
 
 def test_the_base_classes_and_heads_of_a_type_are_there():
-    assert PAIRS["bert/BertModel"].tasks == ("base",)
+    assert "base" in PAIRS["bert/BertModel"].tasks
     assert "for_masked_lm" in PAIRS["bert/BertForMaskedLM"].tasks
     assert {pair.model_type for pair in PAIRS.values()}.isdisjoint(types_without_classes())
 
@@ -30,7 +31,7 @@ def test_the_base_classes_and_heads_of_a_type_are_there():
         ("vit/ViTForImageClassification", "image"),
         ("clip/CLIPModel", "image"),
         ("wav2vec2/Wav2Vec2ForCTC", "audio"),
-        ("informer/InformerForPrediction", "time_series"),
+        ("informer/InformerModel", "time_series"),
     ],
 )
 def test_runs_forward_and_backward(key, modality):
@@ -83,14 +84,19 @@ def test_overrides_name_known_types_and_say_why():
     assert all(row["reason"] and row["config"] for row in overrides().values())
 
 
-def test_try_resumes_and_cover_writes_the_set(tmp_path, capsys):
+def _command(*arguments):
+    """In a process of its own: a fork of one whose torch has worker threads already may hang."""
+    command = [sys.executable, "-m", "model_zoo.architectures", *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_try_resumes_and_cover_writes_the_set(tmp_path):
     out, covering = tmp_path / "out.jsonl", tmp_path / "covering.toml"
-    command = ["try", "--types", "bert", "--classes", "BertModel", "--out", str(out)]
-    assert main(command) == 0
+    command = ("try", "--types", "bert", "--classes", "BertModel", "--out", out)
+    assert "1 of 1 pairs" in _command(*command)
     first = out.read_text()
     out.write_text(first + '{"pair": "cut o')
-    assert main(command) == 0
+    _command(*command)
     assert out.read_text().startswith(first)
-    assert main(["cover", str(out), "--to", str(covering)]) == 0
+    assert "1 pairs reach all" in _command("cover", out, "--to", covering)
     assert '"bert/BertModel"' in covering.read_text()
-    assert "1 of 1 pairs" in capsys.readouterr().out
