@@ -63,6 +63,7 @@ $(VENV)/.torch:
 $(VENV)/.installed: $(VENV)/.torch $(NATIVE)
 	@echo "Building the simulated device and installing the rest"
 	@$(PIP) install --no-build-isolation --editable '.[mirror]'
+	@$(PIP) install --no-deps $$($(BIN)/harness zoo packages --requirements)
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

@@ -6,7 +6,9 @@
 Both sides run the same operators and dtypes on the same device with two processes, from the command to its
 end:
 
-- the harness: ``harness run --suite opinfo``, all checks, planning, recording and ingest included;
+- the harness: ``harness run --suite opinfo``, planning, recording and ingest included; once with all checks
+  and once without ``compile``, for which upstream's files have no counterpart and which alone takes longer
+  than all others;
 - upstream: ``pytest -n 2`` of ``test_ops.py`` and ``test_ops_gradients.py`` in DIR (a checkout's ``test``
   folder or its parent), of which only the tests of these operators and dtypes are selected, by node id.
 
@@ -31,6 +33,7 @@ from pathlib import Path
 
 from harness.planning import suite_environment
 from results.store import open_store
+from suites.opinfo.checks import CHECKS
 from suites.opinfo.entries import operators
 
 FILES = ("test_ops.py", "test_ops_gradients.py")
@@ -45,15 +48,16 @@ def chosen_operators(count: int) -> list[str]:
 
 
 def run_harness(
-    ops: Sequence[str], dtypes: Sequence[str], device: str, scratch: Path
+    ops: Sequence[str], dtypes: Sequence[str], device: str, checks: Sequence[str], scratch: Path
 ) -> tuple[Counter[str], float]:
-    """Outcomes of all checks, and wall-clock seconds."""
-    selection, store = scratch / "ops.toml", scratch / "store"
+    """Outcomes of these checks, and wall-clock seconds."""
+    selection, store = scratch / "ops.toml", scratch / f"store-{len(checks)}"
     selection.write_text("[ops]\nchosen = " + json.dumps(list(ops)) + "\n")
     settings = {
         "opinfo_selection": str(selection),
         "opinfo_dtypes": list(dtypes),
         "opinfo_databases": ["op_db"],
+        "opinfo_checks": list(checks),
         "workers": PROCESSES,
     }
     command = [sys.executable, "-m", "harness.cli", "run", "--suite", "opinfo", "--device", device]
@@ -110,17 +114,21 @@ def main() -> None:
     options = parser.parse_args()
     ops, dtypes = chosen_operators(options.ops), options.dtypes.split(",")
     with tempfile.TemporaryDirectory() as scratch:
-        outcomes, seconds = run_harness(ops, dtypes, options.device, Path(scratch))
-        ours = _say(
-            "harness", outcomes, sum(outcomes.values()) - sum(outcomes[name] for name in NOT_RUN), seconds
-        )
+        ours = {}
+        for name, checks in (
+            ("all checks", list(CHECKS)),
+            ("but compile", [check for check in CHECKS if check != "compile"]),
+        ):
+            outcomes, seconds = run_harness(ops, dtypes, options.device, checks, Path(scratch))
+            ran = sum(outcomes.values()) - sum(outcomes[outcome] for outcome in NOT_RUN)
+            ours[name] = _say(name, outcomes, ran, seconds)
         if options.folder is None:
             return
         nested = options.folder / "test"
         folder = (nested if nested.is_dir() else options.folder).resolve()
         found, seconds = run_upstream(folder, ops, dtypes, options.device, Path(scratch))
         theirs = _say("upstream", found, sum(found.values()) - found["skipped"], seconds)
-        print(f"ratio       {ours / theirs:.1f}")
+        print("ratio       " + ", ".join(f"{rate / theirs:.1f} {name}" for name, rate in ours.items()))
 
 
 def _say(name: str, outcomes: Counter[str], ran: int, seconds: float) -> float:

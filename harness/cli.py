@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import __version__, commands, expectation_commands, suites_commands
+from harness import __version__, commands, expectation_commands, gaps_commands, suites_commands, zoo_commands
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES, SUITES
+from harness.repro.command import repro
 from results.events import NO_ROOM, LogWriteError
 from results.layout import StoreError, default_store
 from results.plan import PlanError
+from results.unlock import By
 from results.vocabulary import DELIBERATE
 from suites.upstream.fetch import REPOSITORY
 
@@ -63,10 +65,12 @@ def parser() -> argparse.ArgumentParser:
     children = root.add_subparsers(metavar="COMMAND", required=True)
     _add_runs(children)
     _add_readers(children)
+    _add_repro(children)
     _add_expectations(children)
     _add_audit(children)
     _add_tools(children)
     _add_suites(children)
+    zoo_commands.add_group(children)
     return root
 
 
@@ -88,6 +92,7 @@ def _add_runs(children: Any) -> None:
         help="id of the run (default: the latest that was cut short)",
     )
     _engine(resume)
+    resume.add_argument("--workers", type=_count, help="processes at a time, if other than it began with")
     _quiet(resume)
     _format(resume)
     for child in (nightly, run, resume):
@@ -98,25 +103,49 @@ def _add_runs(children: Any) -> None:
     plan = _command(children, "plan", commands.plan, "print what a profile would run, without running it")
     _selection(plan)
     _format(plan)
-    probe = _command(children, "probe", commands.probe, "run one model of the Hub and print where it gets to")
-    probe.add_argument("model", metavar="MODEL", help="org/name, or org/name@revision")
+    probe = _command(children, "probe", commands.probe, "run one model and print where it gets to")
+    probe.add_argument(
+        "model",
+        metavar="MODEL",
+        help="org/name, org/name@revision, a folder with a model, or a .py file that makes one",
+    )
     probe.add_argument("--profile", default="default", help="profile whose deadlines and seed to use")
     probe.add_argument("--device", help="torch device type (default: the profile's)")
+    _remote_code(probe)
     probe.add_argument("--hub", help="'embedded' or a Hub URL (default: $HF_ENDPOINT, the mirror, the Hub)")
     _quiet(probe)
 
 
 def _add_readers(children: Any) -> None:
     report = _command(children, "report", commands.report, "print the scoreboard of a run")
-    gaps = _command(children, "gaps", commands.gaps, "list the operators that fell back, most wanted first")
+    gaps = _command(
+        children, "gaps", gaps_commands.gaps, "list the operators that fell back, most wanted first"
+    )
     skips = _command(children, "skips", commands.skips, "list why cases were skipped, uncategorised first")
     for child, formats in ((report, (*FORMATS, commands.JUNIT)), (gaps, FORMATS), (skips, FORMATS)):
         child.add_argument("run", nargs="?", metavar="RUN", help="id of the run (default: the latest)")
         _format(child, formats)
     _gate(report, default=False)
     gaps.add_argument("--limit", type=_count, default=20, help="at most so many rows; 0 is all (default: 20)")
+    how = gaps.add_mutually_exclusive_group()
+    how.add_argument("--dtypes", action="store_true", help="a row for each operator and dtype")
+    how.add_argument(
+        "--unlock", type=_count, metavar="K", help="say which K operators to lower next and what that frees"
+    )
+    gaps.add_argument("--by", choices=[*By], default=By.MODELS, help="what to free most of (default: models)")
+    gaps.add_argument("--with", dest="given", metavar="OP,…", help="count these operators as lowered already")
     board = _command(children, "dashboard", commands.dashboard, "serve the dashboard until interrupted")
     board.add_argument("--port", type=_port, default=8501, help="TCP port (default: 8501)")
+
+
+def _add_repro(children: Any) -> None:
+    text = "print a command, and a script, that show one case of a run again"
+    case = _command(children, "repro", repro, text)
+    case.add_argument("case", metavar="ID", help="id of the case")
+    case.add_argument("--run", metavar="RUN", help="id of the run (default: the latest)")
+    case.add_argument(
+        "--output", type=Path, metavar="FILE", help="write the script there (default: print it)"
+    )
 
 
 def _add_expectations(children: Any) -> None:
@@ -227,6 +256,7 @@ def _selection(child: argparse.ArgumentParser, profile: str = "default", note: s
         "--models", type=_count, help="at most so many models, most downloaded first; 0 is all"
     )
     child.add_argument("--model-filter", metavar="GLOB", help="models whose id matches")
+    _remote_code(child)
     child.add_argument("--test-filter", metavar="GLOB", help="test cases whose id matches")
     if profile:
         child.add_argument("--suites", metavar="LIST", help=f"comma-separated: {', '.join(SUITES)}")
@@ -243,6 +273,15 @@ def _selection(child: argparse.ArgumentParser, profile: str = "default", note: s
         default=[],
         metavar="FIELD=VALUE",
         help="any other field of the profile, e.g. deadlines.compile=60",
+    )
+
+
+def _remote_code(child: argparse.ArgumentParser) -> None:
+    child.add_argument(
+        "--allow-remote-code",
+        action="append",
+        metavar="ID@REVISION",
+        help="let this model at this commit run its own code, locked in; may be given again",
     )
 
 

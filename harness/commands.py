@@ -60,7 +60,14 @@ def resume(options: argparse.Namespace) -> int:
 
     _check_junit(options.junit)
     run = options.run or latest_unfinished(options.store)
-    finished = go_on(run, options.store, engine=options.engine, say=say(options.quiet), quiet=options.quiet)
+    finished = go_on(
+        run,
+        options.store,
+        engine=options.engine,
+        workers=options.workers,
+        say=say(options.quiet),
+        quiet=options.quiet,
+    )
     return _conclude(finished, options)
 
 
@@ -135,7 +142,9 @@ def probe(options: argparse.Namespace) -> int:
     """Run one model and print its stages and what fell back."""
     from harness.probing import probe as probe_model
 
-    overrides = {"device": options.device} if options.device else {}
+    overrides: dict[str, Any] = {"device": options.device} if options.device else {}
+    if options.allow_remote_code:
+        overrides["allow_remote_code"] = options.allow_remote_code
     profile = load_profile(options.profile, overrides)
     finished = probe_model(options.model, profile, options.store, hub_name=options.hub, quiet=options.quiet)
     return _print_probe(finished.store, finished.id)
@@ -171,6 +180,8 @@ def profile_of(options: argparse.Namespace) -> Profile:
     """The profile that the command line asks for."""
     overrides: dict[str, Any] = dict(parse_assignment(text) for text in options.set)
     overrides |= {key: getattr(options, key) for key in _OPTIONS if getattr(options, key) is not None}
+    if options.allow_remote_code:
+        overrides["allow_remote_code"] = options.allow_remote_code
     for key in _LISTS:
         given: str | None = getattr(options, key)
         if given is not None:
@@ -190,25 +201,13 @@ def report(options: argparse.Namespace) -> int:
     return _pass_judgement(run, judgement, options) if options.gate else ExitCode.OK
 
 
-def gaps(options: argparse.Namespace) -> int:
-    """Print the operators that fell back."""
-    from results.gaps import render_gaps
-    from results.store import open_store
-
-    with open_store(options.store) as store:
-        form, width = Format(options.format), _console().width
-        text = render_gaps(store, options.run, form, limit=options.limit or None, width=width)
-    print(text, end="")
-    return ExitCode.OK
-
-
 def skips(options: argparse.Namespace) -> int:
     """Print the skip ledger of a run, what is uncategorised first."""
     from results.skips import render_skips
     from results.store import open_store
 
     with open_store(options.store) as store:
-        text = render_skips(store, options.run, Format(options.format), width=_console().width)
+        text = render_skips(store, options.run, Format(options.format), width=console().width)
     print(text, end="")
     return ExitCode.OK
 
@@ -259,7 +258,7 @@ def _print_report(folder: Path, run: str | None, form: str) -> None:
             return
         board = scoreboard(store, run)
     if form == Format.TABLE:
-        print_report(board, _console(), program=_program())
+        print_report(board, console(), program=_program())
     else:
         print(render_report(board, Format(form)), end="")
 
@@ -275,12 +274,12 @@ def _program() -> str:
 def print_table(rows: Sequence[Row], form: str) -> None:
     """Print a list in the form asked for."""
     if form == Format.TABLE:
-        _console().print(rich_table(rows, list(rows[0]) if rows else []))
+        console().print(rich_table(rows, list(rows[0]) if rows else []))
     else:
         print(render(rows, Format(form)), end="")
 
 
-def _console() -> Console:
+def console() -> Console:
     """Standard output; a file or a pipe has no width of its own, and 80 columns cut too much."""
     return Console(width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
 
@@ -292,7 +291,7 @@ def _print_probe(place: Path, run_id: str) -> int:
 
     with open_store(place) as store:
         stages = store.rows("v_stages", run=run_id)
-        fell_back = render_gaps(store, run_id, width=_console().width)
+        fell_back = render_gaps(store, run_id, width=console().width)
     rows = [{name: row[name] for name in ("stage", "outcome", "seconds", "message")} for row in stages]
     print(stages[0]["case_id"])
     print_table(rows, Format.TABLE)

@@ -82,6 +82,7 @@ def model_settings(profile: Profile, endpoint: str, store: Path, host: str = HER
         cache=_cache(store, endpoint, host),
         max_bytes=profile.max_model_bytes,
         seed=profile.seed,
+        max_cache_bytes=profile.max_cache_bytes,
     )
 
 

@@ -19,6 +19,7 @@ class ModelSettings:
         endpoint: URL of the Hub, or of a mirror of it.
         cache: folder that downloads are kept in.
         max_bytes: largest repository to download; 0 is any.
+        max_cache_bytes: most bytes of all downloads kept; 0 is as many as the disk has.
         seed: of weights that a checkpoint lacks, and of inputs.
     """
 
@@ -26,6 +27,7 @@ class ModelSettings:
     cache: Path
     max_bytes: int
     seed: int
+    max_cache_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

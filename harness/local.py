@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 
-from harness import process_tree, processes, pytest_sessions
+from harness import process_tree, processes, pytest_sessions, sandbox
 from harness.cgroup import WorkerGroup, groups
 from harness.child import ChildProcess
 from harness.engine import NOBODYS_FAULT, OUTCOME_OF, Batch, BatchEnd
@@ -22,7 +22,7 @@ from harness.standing import Standing, keep_refused
 from harness.tail import appended
 from results.events import CANNOT_LOG_EXIT, Ended, Entered, Record
 from results.plan import OUTPUT_DIR
-from results.vocabulary import CaseKind, Fate, Outcome
+from results.vocabulary import CaseKind, Fate, Outcome, Stage
 
 _USAGE_SECONDS = 0.5
 
@@ -58,9 +58,11 @@ Process = ForkServerProcess | ChildProcess
 
 
 def _start(job: Job, output: Connection) -> Process:
-    """pytest is a program of its own; our own cases run in a process of the fork server."""
+    """pytest is a program of its own, and so is what locks itself in; other cases are forked."""
     if job.cases[0].kind is CaseKind.PYTEST:
         return pytest_sessions.start(job, output)
+    if job.cases[0].spec.get(sandbox.REMOTE_CODE):
+        return sandbox.start(job, output)
     return processes.start(run_job, job, output)
 
 
@@ -236,9 +238,16 @@ class LocalBatch:
             case=place.case,
             attempt=place.attempt,
             stage=place.stage,
-            outcome=OUTCOME_OF.get(fate, Outcome.CRASHED),
+            outcome=_outcome_of(fate, place.stage),
             seconds=self._seconds_in_stage,
             message=message,
             traceback=self._output.last_words(),
             facts={"worker": self.job.worker, "fate": fate.value},
         )
+
+
+def _outcome_of(fate: Fate, stage: Stage) -> Outcome:
+    """What an end makes of the case; a hub that takes too long is no fault of the device."""
+    if stage is Stage.FETCH and fate in (Fate.KILLED_AT_DEADLINE, Fate.SILENT):
+        return Outcome.INFRA_ERROR
+    return OUTCOME_OF.get(fate, Outcome.CRASHED)

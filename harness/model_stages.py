@@ -15,13 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from harness import fetching
 from harness.devices.base import Device
 from harness.job import ModelSettings
+from harness.model_sources import source_of
 from harness.placement import check_placement
 from harness.telemetry import attribute
-from model_zoo.fetch import FetchError, FetchReason, fetch
-from model_zoo.inputs import ModelInputs, make_inputs, to_device
-from model_zoo.load import LoadError, LoadReason, load
+from model_zoo.fetch import FetchError
+from model_zoo.inputs import ModelInputs, to_device
+from model_zoo.load import LoadError
 from model_zoo.outputs import loss_of, named_tensors
 from results import skip_category
 from results.calls import merge
@@ -29,7 +31,7 @@ from results.events import OpCall
 from results.plan import Case
 from results.vocabulary import Category, Outcome
 from suites.compare import Comparison, compare
-from suites.compiled import compile_metrics, start_compiling, unwrapped
+from suites.compiled import NO_GRAPH, compile_metrics, finds_graph, start_compiling, unwrapped
 from suites.device import Tolerance
 from suites.result import CaseResult, qualified_name, shortened_traceback
 
@@ -60,10 +62,6 @@ class Finding:
             self.outcome, self.message = comparison.outcome, comparison.message
 
 
-NOT_FOR_US = (FetchReason.GATED, FetchReason.DISABLED, FetchReason.NO_WEIGHTS, FetchReason.TOO_LARGE)
-"""Reasons for which a repository cannot be fetched tomorrow either: nothing failed."""
-
-
 class ReferenceFailedError(Exception):
     """The CPU reference raised, so the device cannot be judged."""
 
@@ -89,7 +87,7 @@ def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], O
             exception=qualified_name(cause),
             message=str(cause) or qualified_name(cause),
             traceback=shortened_traceback(error),
-            facts={skip_category.FACT: _category_of(error)} if skipped else {},
+            facts=_facts_of(error) | ({skip_category.FACT: _category_of(error)} if skipped else {}),
         )
     return CaseResult(
         outcome=found.outcome,
@@ -102,11 +100,8 @@ def _attempt(stage: Callable[[], Finding], classify: Callable[[BaseException], O
 
 
 def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) -> Outcome:
-    if isinstance(error, FetchError):
-        return Outcome.SKIPPED_UPSTREAM if error.reason in NOT_FOR_US else Outcome.INFRA_ERROR
-    if isinstance(error, LoadError):
-        corrupt = error.reason is LoadReason.CORRUPT_WEIGHTS
-        return Outcome.INFRA_ERROR if corrupt else Outcome.SKIPPED_UPSTREAM
+    if isinstance(error, FetchError | LoadError):
+        return fetching.outcome_of(error)
     if isinstance(error, ReferenceFailedError):
         return Outcome.SKIPPED_UPSTREAM
     return classify(error)
@@ -114,36 +109,30 @@ def _outcome_of(error: Exception, classify: Callable[[BaseException], Outcome]) 
 
 def _category_of(error: Exception) -> str:
     """Why a model is skipped, in the words of the ledger."""
-    if isinstance(error, LoadError) and error.reason is LoadReason.NEEDS_PACKAGE:
-        return Category.PYTHON_DEPENDENCY
     if isinstance(error, FetchError | LoadError):
-        return Category.MODEL_UNAVAILABLE
+        return fetching.category_of(error)
     return Category.REFERENCE_FAILED
+
+
+def _facts_of(error: Exception) -> dict[str, str]:
+    return {fetching.REASON: error.reason.value} if isinstance(error, FetchError | LoadError) else {}
 
 
 class ModelRun:
     """One model on one device; the methods are its stages and are called in order."""
 
     def __init__(self, case: Case, device: Device, settings: ModelSettings) -> None:
-        self._spec: Mapping[str, Any] = case.spec
+        self._source = source_of(case.spec, settings)
         self._device = device
         self._settings = settings
 
     def fetch(self) -> Finding:
-        """Download the pinned revision, or find it in the cache."""
-        self._folder = fetch(
-            self._spec["repo_id"],
-            self._spec["revision"],
-            cache_dir=self._settings.cache,
-            endpoint=self._settings.endpoint,
-            max_bytes=self._settings.max_bytes or None,
-        )
-        size = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
-        return Finding(metrics={"bytes": float(size)})
+        """Download the pinned revision, or find it in the cache; a model made by a file is here already."""
+        return Finding(metrics={"bytes": float(self._source.fetch())})
 
     def load(self) -> Finding:
         """Load the weights on the CPU, copy them to the device, and check that all of them are there."""
-        loaded = load(self._folder, seed=self._settings.seed, task=self._spec.get("task"), allow_missing=True)
+        loaded = self._source.load()
         self._reference = loaded.model
         with self._device.record() as recorder:
             self._model = copy.deepcopy(self._reference).to(self._device.name)
@@ -160,7 +149,7 @@ class ModelRun:
 
     def forward(self) -> Finding:
         """Run the model with gradients on, and compare every tensor of its output."""
-        self._inputs = make_inputs(self._reference, seed=self._settings.seed)
+        self._inputs = self._source.inputs(self._reference)
         self._expected, self._expected_gradients, steady = self._run_reference()
         inputs = to_device(self._inputs, self._device.name)
         with self._device.record() as recorder:
@@ -210,12 +199,19 @@ class ModelRun:
         facts = self._device.compile_facts()
         found = Finding(calls=merge([*recorder.calls(), *facts.calls]))
         found.metrics |= compile_metrics(facts)
-        if facts.graphs == 0:
-            found.outcome, found.message = Outcome.VACUOUS, "no graph was captured and compiled"
-            return found
         found.judge(self._compare_outputs(output))
         found.judge(self._compare_gradients(self._without_zeros(_take_gradients(self._model))))
+        if facts.graphs == 0 and found.outcome is Outcome.PASSED:
+            self._say_no_graph(found)
         return found
+
+    def _say_no_graph(self, found: Finding) -> None:
+        """Nothing was proven; on the device's account only if Dynamo finds a graph on the CPU."""
+        if finds_graph(lambda wrap: self._call(wrap(self._reference), self._inputs)):
+            found.outcome, found.message = Outcome.VACUOUS, "no graph was captured and compiled"
+        else:
+            found.outcome, found.message = Outcome.SKIPPED_UPSTREAM, NO_GRAPH
+            found.facts[skip_category.FACT] = Category.REFERENCE_FAILED
 
     def _without_zeros(self, gradients: Gradients) -> Gradients:
         """Leave out zeros where the reference has no gradient: compiled code gives one for the other."""

@@ -15,6 +15,7 @@ from harness.history import history
 from harness.job import ModelSettings
 from harness.lock import sole_supervisor
 from harness.planning import new_run_id, plan_run, suite_environment
+from harness.prefetching import prefetching
 from harness.profiles import Profile, stored_profile
 from harness.progress import Progress
 from harness.sites import Site, site
@@ -125,12 +126,19 @@ def usable_device(place: Site, name: str) -> Description:
 
 
 def resume(
-    run: str, store: Path, *, engine: str | None = None, say: Say = lambda _: None, quiet: bool = True
+    run: str,
+    store: Path,
+    *,
+    engine: str | None = None,
+    workers: int | None = None,
+    say: Say = lambda _: None,
+    quiet: bool = True,
 ) -> Run:
     """Go on with a run that was cut short, until every case of its plan has a result.
 
     Args:
         engine: another one than it began with.
+        workers: another number of processes than it began with; 0 is one a core.
 
     Raises:
         HarnessError: there is no such run, somebody supervises it, or what it needs cannot be used.
@@ -142,7 +150,9 @@ def resume(
         raise UsageError(f"{store} has no run {run!r}; the last ones are: {', '.join(known[-5:]) or 'none'}")
     plan = load_plan(folder)
     profile = stored_profile(plan.settings)
-    profile = dataclasses.replace(profile, engine=engine or profile.engine)
+    if workers is None:
+        workers = profile.workers
+    profile = dataclasses.replace(profile, engine=engine or profile.engine, workers=workers)
     say("loading torch and transformers into the fork server")
     with site(profile) as place:
         description = usable_device(place, plan.device)
@@ -164,7 +174,12 @@ def supervise(plan: Plan, setup: Setup) -> Run:
         UsageError: another process supervises the run, or its logs are damaged.
     """
     store, folder = setup.store, run_path(setup.store, plan.run)
-    with sole_supervisor(folder), Progress(plan.cases, quiet=setup.quiet) as progress:
+    known = history(store, plan.device)
+    with (
+        sole_supervisor(folder),
+        prefetching(plan.cases, setup.profile, setup.models, known),
+        Progress(plan.cases, quiet=setup.quiet) as progress,
+    ):
         supervisor = Supervisor(
             plan,
             folder,
@@ -173,7 +188,7 @@ def supervise(plan: Plan, setup: Setup) -> Run:
             snapshot(setup.description) | upstream_facts(plan, store),
             progress,
             setup.place.engine(),
-            history(store, plan.device),
+            known,
             suite_environment(plan.device) if any(c.kind is CaseKind.PYTEST for c in plan.cases) else {},
         )
         try:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from harness import processes
 from harness.errors import InfrastructureError, NothingCollectedError, UsageError
-from harness.profiles import CLAIMS, MODELS, OPINFO, PYTEST, UPSTREAM, Profile
+from harness.local_models import packaged_cases
+from harness.profiles import CLAIMS, EMBEDDED_HUB, MODELS, OPINFO, PYTEST, UPSTREAM, Profile
 from harness.pytest_sessions import Session, collect
+from harness.sandbox import allowed
 from harness.upstream import collect_upstream
 from model_zoo.catalog import CatalogEntry, snapshot
 from results.expectations import (
@@ -206,7 +208,11 @@ def _models(profile: Profile, endpoint: str) -> list[Case]:
     except OSError as error:
         raise InfrastructureError(f"{endpoint} could not list its models: {error}") from error
     chosen = [entry for entry in entries if fnmatchcase(entry.id, wanted)]
-    return [model_case(entry) for entry in chosen[:limit]]
+    of_hub = [allowed(model_case(entry), profile.allow_remote_code) for entry in chosen]
+    # They stand beside the models of the embedded mirror; another hub is swept for its own.
+    packaged = packaged_cases() if profile.hub == EMBEDDED_HUB else []
+    beside = [case for case in packaged if fnmatchcase(str(case.spec["repo_id"]), wanted)]
+    return [*of_hub, *beside][:limit]
 
 
 def _opinfo(profile: Profile) -> list[Case]:

@@ -79,10 +79,15 @@ def call(function: Callable[..., T], *args: Any, timeout: float = 300) -> T:
     return result
 
 
-def _answer(sender: Connection, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def become_helper() -> None:
+    """Make this process one that can be ended by :func:`kill_tree`, and that ends with the fork server."""
     os.setpgid(0, 0)
     die_with_parent()
     _let_go_of_server()
+
+
+def _answer(sender: Connection, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    become_helper()
     try:
         answer: tuple[bool, Any] = False, function(*args)
     except HarnessError as error:

@@ -31,6 +31,7 @@ ENGINES = (LOCAL, RAY)
 
 _ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 _EVENTS_URL = re.compile(r"/.*|(?!memory:)[a-z][a-z0-9+.-]*://.+")
+_PINNED = re.compile(r"[^@\s]+@[0-9a-f]{40}")
 _AT_LEAST_1 = ("batch", "batch_seconds", "upstream_batch", "upstream_batch_seconds", "attempts")
 
 
@@ -46,6 +47,9 @@ class Profile:
     hub: str
     models: int
     max_model_bytes: int
+    max_cache_bytes: int
+    prefetch: int
+    allow_remote_code: tuple[str, ...]
     model_filter: str
     test_filter: str
     suites: tuple[str, ...]
@@ -82,6 +86,12 @@ class Profile:
             value, least = getattr(self, field.name), 1 if field.name in _AT_LEAST_1 else 0
             if isinstance(value, int) and value < least:
                 raise UsageError(f"profile {self.name}: {field.name} is at least {least}, not {value}")
+        wrong = [text for text in self.allow_remote_code if not _PINNED.fullmatch(text)]
+        if wrong:
+            raise UsageError(
+                f"profile {self.name}: allow_remote_code takes ORG/NAME@COMMIT with a commit hash of 40 hex "
+                f"digits, not {wrong[0]!r}: code is allowed as it was read, not as it may become"
+            )
         if min(dataclasses.astuple(self.deadlines)) <= 0:
             raise UsageError(f"profile {self.name}: deadlines are seconds above 0")
 

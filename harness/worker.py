@@ -23,6 +23,11 @@ from suites.result import CaseResult, qualified_name, shortened_traceback
 def work(job: Job, output: Connection) -> None:
     """Run every case of a job and write its log; the entry point of a worker process."""
     become_worker(output)
+    run_cases(job)
+
+
+def run_cases(job: Job) -> None:
+    """Run every case of a job in this process, which can be ended as a whole already."""
     faulthandler.enable()
     torch.set_num_threads(job.threads)
     device = devices.get(job.device)

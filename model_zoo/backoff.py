@@ -10,10 +10,22 @@ from __future__ import annotations
 import email.utils
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
+
+BROKEN = (
+    "ConnectError",
+    "ConnectTimeout",
+    "PoolTimeout",
+    "ReadError",
+    "ReadTimeout",
+    "RemoteProtocolError",
+    "WriteError",
+    "WriteTimeout",
+)
+"""Errors of a connection, by name: the HTTP library of the Hub's client is not ours to import."""
 
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 LONGEST_WAIT = 300.0  # Seconds: the length of the Hub's own rate-limit window.
@@ -39,6 +51,11 @@ def status_of(error: BaseException) -> tuple[int, Mapping[str, str]]:
     return 0, {}
 
 
+def is_broken_off(error: BaseException) -> bool:
+    """Whether a connection failed, rather than that an answer said no."""
+    return any(type(cause).__name__ in BROKEN for cause in causes(error))
+
+
 def wait_asked_for(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """Seconds that ``Retry-After`` (seconds or a date) or ``RateLimit: ...;r=0;t=N`` asks for."""
     lower = {str(key).lower(): str(value) for key, value in headers.items()}
@@ -62,12 +79,16 @@ def with_backoff(
     base: float = 1.0,
     longest: float = LONGEST_WAIT,
     sleep: Callable[[float], None] = time.sleep,
+    also: Sequence[str | type[BaseException]] = (),
 ) -> T:
     """Call until it succeeds, fails for good, or has failed ``attempts`` times.
 
     Only answers that a later try can change are tried again: 408, 425, 429 and 5xx. The wait is what
     the answer asks for, else ``base`` seconds doubling each time; an answer that asks for more than
     ``longest`` seconds is not waited for.
+
+    Args:
+        also: errors that are tried again too, by class or by the name of their class.
 
     Raises:
         whatever the last call raised.
@@ -80,7 +101,16 @@ def with_backoff(
             wait = wait_asked_for(headers)
             if wait is None:
                 wait = base * 2 ** (attempt - 1)
-            if status not in RETRIED_STATUSES or attempt == attempts or wait > longest:
+            worth = status in RETRIED_STATUSES or (not status and _is_one_of(error, also))
+            if not worth or attempt == attempts or wait > longest:
                 raise
             sleep(wait)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _is_one_of(error: BaseException, kinds: Sequence[str | type[BaseException]]) -> bool:
+    return any(
+        type(cause).__name__ == kind if isinstance(kind, str) else isinstance(cause, kind)
+        for cause in causes(error)
+        for kind in kinds
+    )

@@ -42,6 +42,7 @@ _VIEW_SCRIPTS = (
     "views_3_ops.sql",
     "views_4_models.sql",
     "views_5_skips.sql",
+    "views_6_unlock.sql",
 )
 
 

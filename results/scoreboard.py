@@ -106,6 +106,7 @@ class GapRow:
     downloads: int
     tests: int
     fallback_calls: int
+    fallback_ns: int
     dtypes: tuple[str, ...]
     example_models: tuple[str, ...]
 
@@ -290,6 +291,7 @@ def read_gaps(store: Store, run: str, *, limit: int | None = None) -> tuple[GapR
             downloads=row["downloads"],
             tests=row["tests"],
             fallback_calls=row["fallback_calls"],
+            fallback_ns=row["fallback_ns"],
             dtypes=tuple(row["dtypes"]),
             example_models=tuple(row["example_models"]),
         )

@@ -51,6 +51,13 @@ VIEWS: Mapping[str, View] = {
     "v_op_routes": View("run", "a run: how many ops ran on the device and fell back"),
     "v_device_share": View("run, kind", "a kind of case: share of op calls that ran on the device"),
     "v_gaps": View("run, rank", "an op that fell back, the most wanted first"),
+    "v_gap_dtypes": View(
+        "run, models DESC, fallback_calls DESC, op, dtype", "an op and dtype that fell back"
+    ),
+    "v_blocked": View("run, case_id", "a case, and the ops for which it does not run on the device alone"),
+    "v_blocked_sets": View(
+        "run, models DESC, downloads DESC, tests DESC, ops", "cases that lack the same ops"
+    ),
     "v_attempt_outcomes": View("run, case_id, attempt", "an attempt of a case that had several"),
     "v_attempt_stages": View("run, case_id, attempt, ordinal", "a stage of an attempt of a case"),
     "v_flakes": View("run, case_id", "a case that passed in one attempt and failed in another"),

@@ -69,6 +69,8 @@ def _measure_integers(one: torch.Tensor, two: torch.Tensor, expected: torch.Tens
 def _measure_floats(
     one: torch.Tensor, two: torch.Tensor, tolerance: Tolerance, expected: torch.Tensor
 ) -> Measured:
+    if torch.equal(one, two):  # no NaN then; the usual case by far
+        return Measured(one.numel(), one.numel())
     both_nan = one.isnan() & two.isnan()
     finite = one.isfinite() & two.isfinite()
     error, size = (one - two).abs(), two.abs()

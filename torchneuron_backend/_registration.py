@@ -67,7 +67,7 @@ def register() -> None:
     _torch_patches.install()
     _torch_tracing.install()
     _teardown.install(extension)
-    extension.register_lowerings(*tables.native_table())
+    extension.register_lowerings(*tables.table_from_environment())
     faults.arm_from_environment()
     numerics.set_from_environment()
     eager.set_from_environment()

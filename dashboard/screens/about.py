@@ -37,6 +37,12 @@ _FIGURES = (
         "A count, not a share. Ranked by models, then downloads, then calls.",
     ),
     (
+        "Unlock planner",
+        "v_blocked_sets",
+        "Cases all of whose missing operators are ticked; the choice proposed is results.unlock's.",
+        "Cases that passed with fallbacks, or were refused or skipped for want of a named operator.",
+    ),
+    (
         "Flakes",
         "v_flakes",
         "Cases that passed in one attempt and failed in another, with the cases that disturb them, if known.",

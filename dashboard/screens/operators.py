@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import columns, data, look, notices, shell, table
+from dashboard.unlock_planner import planner
 from dashboard.where import Where
 
 _ANY = "any"
@@ -35,6 +36,7 @@ def page() -> None:
         return
     _routes(routes)
     _gaps(run)
+    planner(run)
     _all(run)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ _COMPILED_TOLERANCES: Mapping[str, Tolerance] = {
 _COMPILER_PACKAGES = ("torch-mlir", "jaxlib")
 
 
+@functools.cache
 def is_real() -> bool:
     """Whether the device is AWS's own package; the simulator steps aside for it."""
     return importlib.util.find_spec("torch_neuronx") is not None

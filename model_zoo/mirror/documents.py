@@ -20,6 +20,14 @@ _SORT_FIELDS = {
     "createdAt": "created_at",
     "lastModified": "last_modified",
 }
+EXPANDABLE = frozenset(
+    {"author", "baseModels", "cardData", "childrenModelCount", "config", "createdAt", "disabled", "downloads"}
+    | {"downloadsAllTime", "evalResults", "gated", "gguf", "inference", "inferenceProviderMapping"}
+    | {"lastModified", "library_name", "likes", "mask_token", "model-index", "pipeline_tag", "private"}
+    | {"resourceGroup", "safetensors", "sha", "siblings", "spaces", "tags", "transformersInfo"}
+    | {"trendingScore", "usedStorage", "widgetData", "xetEnabled"}
+)
+"""Fields that the Hub lets a client ask for; those that a mirror does not know are left out of its answer."""
 _FULL = (*_BASIC, "author", "sha", "gated", "lastModified", "siblings", "disabled")
 
 
@@ -45,7 +53,7 @@ def properties(repo: Repository, *, blobs: bool = False) -> dict[str, Any]:
     known: dict[str, Any] = {
         "author": repo.author,
         "sha": repo.sha,
-        "private": False,
+        "private": meta.private,
         "disabled": False,
         "gated": meta.gated,
         "downloads": meta.downloads,
@@ -82,17 +90,24 @@ def model_document(repo: Repository, query: Query, default: Sequence[str] | None
     known = properties(repo, blobs=is_true(query, "blobs"))
     wanted = query.get("expand") or query.get("expand[]") or default
     if wanted is not None:
+        unknown = sorted(set(wanted) - EXPANDABLE)
+        if unknown:
+            raise BadQueryError(f'"expand" must not be {unknown[0]!r}')
         known = {key: known[key] for key in wanted if key in known}
     return {"id": repo.id, "modelId": repo.id, **known}
 
 
+def chosen(repos: Sequence[Repository], query: Query) -> list[Repository]:
+    """The models that a list call selects, in its order."""
+    return _ordered([repo for repo in repos if selects(repo, query)], first(query, "sort"))
+
+
 def list_documents(repos: Sequence[Repository], query: Query) -> list[dict[str, Any]]:
-    """All models that a list call selects, in its order; paging is the caller's part."""
+    """One page of models as a list call gives them."""
     default = list(_FULL if is_true(query, "full") else _BASIC)
     if is_true(query, "config"):
         default.append("config")
-    chosen = [repo for repo in repos if selects(repo, query)]
-    return [model_document(repo, query, default) for repo in _ordered(chosen, first(query, "sort"))]
+    return [model_document(repo, query, default) for repo in repos]
 
 
 def selects(repo: Repository, query: Query) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from model_zoo.mirror.digests import Digest, commit_hash, digest
+from model_zoo.digests import Digest, commit_hash, digest
+from model_zoo.mirror.files import Content
+from model_zoo.safety import elements_of, read_header, read_json
 
 METADATA_FILE = ".mirror.json"
-_SAFETENSORS_HEADER_LIMIT = 100 * 2**20  # The format's own limit.
 
 
 class MirrorError(ValueError):
@@ -32,6 +32,8 @@ class Metadata:
     tags: tuple[str, ...] = ()
     gated: str | bool = False
     granted: tuple[str, ...] = ()
+    private: bool = False
+    moved_to: str = ""
     created_at: str | None = None
     last_modified: str | None = None
 
@@ -62,6 +64,7 @@ class Repository:
         files: path inside the repository → its digest, sorted by path.
         config: the parsed ``config.json``, empty if there is none.
         parameters: number of elements by safetensors dtype name, e.g. ``{"F32": 1000}``.
+        names: revisions that stand for this commit, beside its hash.
     """
 
     id: str
@@ -71,6 +74,7 @@ class Repository:
     sha: str
     config: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
+    names: frozenset[str] = frozenset({"main", "refs/heads/main"})
 
     @property
     def author(self) -> str | None:
@@ -94,7 +98,15 @@ class Repository:
 
     def may_read(self, token: str | None) -> bool:
         """Whether the bearer of this token may read the files."""
-        return not self.metadata.gated or token in self.metadata.granted
+        return not (self.metadata.gated or self.metadata.private) or token in self.metadata.granted
+
+    def may_see(self, token: str | None) -> bool:
+        """Whether its bearer may know that the repository exists."""
+        return not self.metadata.private or token in self.metadata.granted
+
+    def content(self, name: str, token: str | None = None) -> Path | Content:
+        """The bytes of one of its files; a token matters where they are still elsewhere."""
+        return self.folder / name
 
 
 class MirrorDirectory:
@@ -130,9 +142,9 @@ class MirrorDirectory:
             return self._read(repo_id, folder)
 
     def all(self) -> list[Repository]:
-        """Every repository, sorted by id."""
+        """Every repository that is still under its id, sorted by it."""
         found = [self.get(repo_id) for repo_id in sorted(self.ids())]
-        return [repository for repository in found if repository is not None]
+        return [repo for repo in found if repo is not None and not repo.metadata.moved_to]
 
     def _read(self, repo_id: str, folder: Path) -> Repository:
         paths = dict(sorted(_served_files(self.root, folder)))
@@ -184,7 +196,7 @@ def _served_files(root: Path, folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _json_object(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json(path)
     except (OSError, ValueError):
         return {}  # A broken config.json is served as it is; only the derived facts are missing.
     return value if isinstance(value, dict) else {}
@@ -194,26 +206,15 @@ def _count_parameters(folder: Path, files: dict[str, Digest]) -> dict[str, int]:
     """Elements by dtype over all safetensors files at the top, read from their headers only."""
     counts: dict[str, int] = {}
     for name in files:
-        if name.endswith(".safetensors") and "/" not in name:
-            for dtype, elements in _header_sizes(folder / name):
-                counts[dtype] = counts.get(dtype, 0) + elements
-    return counts
-
-
-def _header_sizes(path: Path) -> Iterator[tuple[str, int]]:
-    """(dtype, elements) of each tensor: the file begins with a length (u64, little endian) and JSON."""
-    with path.open("rb") as file:
-        start = file.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
-        if not 0 < length <= _SAFETENSORS_HEADER_LIMIT:
-            return
+        if not name.endswith(".safetensors") or "/" in name:
+            continue
         try:
-            header = json.loads(file.read(length))
-        except ValueError:
-            return
-    for name, entry in header.items():
-        if name != "__metadata__":
-            elements = 1
-            for extent in entry["shape"]:
-                elements *= extent
-            yield entry["dtype"], elements
+            with (folder / name).open("rb") as file:
+                header = read_header(file, files[name].size, name)
+            for tensor, entry in header.items():
+                if tensor != "__metadata__":
+                    elements = elements_of({tensor: entry})
+                    counts[str(entry["dtype"])] = counts.get(str(entry["dtype"]), 0) + elements
+        except (OSError, ValueError, KeyError):
+            continue  # Whoever loads it will say what is wrong.
+    return counts

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from model_zoo.mirror.faults import Faults
-from model_zoo.mirror.handler import HubRequestHandler, Request
+from model_zoo.mirror.handler import HubRequestHandler
+from model_zoo.mirror.listening import ListeningServer
+from model_zoo.mirror.listings import Listings
 from model_zoo.mirror.repository import MirrorDirectory
+from model_zoo.mirror.storage import Request, Storage, endpoint_of
+from model_zoo.mirror.upstream import Upstream
 
 PAGE_SIZE = 1000  # The Hub's largest page of a listing.
 REMEMBERED = 10_000
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
+class _Server(ListeningServer):
     directory: MirrorDirectory
     faults: Faults
     requests: deque[Request]
     page_size: int
     quiet: bool
+    listings: Listings
+    stopping: threading.Event
+    storage: Storage | None = None
+    upstream: Upstream | None = None
 
 
 class MirrorServer:
@@ -36,6 +41,10 @@ class MirrorServer:
         port: 0 picks a free one.
         page_size: most entries of one page of a listing.
         quiet: False prints a line per request to standard error.
+        storage: send large files from a second port, by redirects with addresses that carry their own
+            permission, as the Hub's storage does.
+        upstream: URL of a Hub, or its :class:`~model_zoo.mirror.upstream.Upstream`: what the directory lacks
+            is fetched from there and kept.
 
     Attributes:
         faults: failures to answer with, for tests of clients.
@@ -54,6 +63,8 @@ class MirrorServer:
         *,
         page_size: int = PAGE_SIZE,
         quiet: bool = True,
+        storage: bool = False,
+        upstream: str | Upstream | None = None,
     ) -> None:
         self.faults = Faults()
         self.requests: deque[Request] = deque(maxlen=REMEMBERED)
@@ -64,14 +75,20 @@ class MirrorServer:
         self._server.requests = self.requests
         self._server.page_size = page_size
         self._server.quiet = quiet
+        self._server.listings = Listings()
+        self._server.stopping = threading.Event()
+        if upstream is not None:
+            known = upstream if isinstance(upstream, Upstream) else Upstream(mirrored.root, upstream)
+            self._server.upstream = known
         self._host = host
+        if storage:
+            self._server.storage = Storage(host, self.faults, self.requests)
         self._thread: threading.Thread | None = None
 
     @property
     def endpoint(self) -> str:
         """What ``HF_ENDPOINT`` is to be set to, without a slash at the end."""
-        host = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        return endpoint_of(self._host, self.port)
 
     @property
     def port(self) -> int:
@@ -87,10 +104,15 @@ class MirrorServer:
             daemon=True,
         )
         self._thread.start()
+        if self._server.storage is not None:
+            self._server.storage.start()
         return self
 
     def stop(self) -> None:
         """Stop answering and release the port."""
+        self._server.stopping.set()
+        if self._server.storage is not None:
+            self._server.storage.stop()
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
@@ -99,6 +121,8 @@ class MirrorServer:
 
     def serve_forever(self) -> None:
         """Answer from the calling thread until interrupted."""
+        if self._server.storage is not None:
+            self._server.storage.start()
         self._server.serve_forever()
 
     def __enter__(self) -> Self:

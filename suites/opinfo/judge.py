@@ -51,7 +51,7 @@ class Sample:
     Attributes:
         call: the arguments as generated, never run themselves.
         expected: of the CPU in the same dtype.
-        wide: of the CPU in float64, or by another call that must give the same, where there is such.
+        second: gives what :attr:`wide` is, computed where it is first asked for: most samples never need it.
         arguments, actual, error: what the device was given, and what it returned or raised.
         outcome, message, metrics: the judgement.
         uncompared: why its values were not compared, ``""`` if they were.
@@ -62,7 +62,7 @@ class Sample:
 
     call: Call
     expected: Reference
-    wide: Reference | None = None
+    second: Callable[[], Reference | None] = lambda: None
     arguments: Call | None = None
     actual: Any = None
     error: Exception | None = None
@@ -73,6 +73,11 @@ class Sample:
     raised: bool = False
     uninformative: bool = False
     calls: tuple[OpCall, ...] = ()
+
+    @property
+    def wide(self) -> Reference | None:
+        """Of the CPU in float64, or by another call that must give the same, where there is such."""
+        return self.second()
 
     def attempt(self, action: Callable[[], Any]) -> Any:
         """Do a step on the device unless an earlier one raised; what it raises is the sample's error."""
@@ -132,8 +137,8 @@ def _compare(sample: Sample, device: TestedDevice, bounds: ToleranceOf, dtype: s
     branch where rounding decides (``floor``, ``argmax``, ``bucketize``).
     """
     found = _against(sample, sample.expected, device, bounds, dtype)
-    wide = narrowed(sample.wide, sample.expected) if sample.wide is not None else None
-    if found.outcome is not Outcome.PASSED and wide is not None:
+    second = sample.wide if found.outcome is not Outcome.PASSED else None
+    if second is not None and (wide := narrowed(second, sample.expected)) is not None:
         truth = _against(sample, wide, device, bounds, dtype)
         if found.outcome is truth.outcome is Outcome.FAILED_NUMERIC:
             truth = _within_own_errors(sample, wide, device, bounds)

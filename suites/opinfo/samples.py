@@ -188,13 +188,15 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Every tensor of a tree of mappings, lists and tuples, in order."""
     if isinstance(value, torch.Tensor):
         yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+    elif value is None or isinstance(value, (int, float, str)):
+        return  # Most of what is asked; the checks below are slow.
     elif isinstance(value, torch.nn.Module):
         yield from module_copies.tensors_of(value)
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
             yield from tensors_in(item)
 
 

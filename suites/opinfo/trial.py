@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -141,7 +142,8 @@ def _on_reference(
             continue
         except Exception:  # noqa: BLE001 - what the reference cannot run proves nothing of a device
             continue
-        samples.append(Sample(call, expected, _second(check, subject, call)))
+        second = functools.cache(functools.partial(_second, check, subject, call))
+        samples.append(Sample(call, expected, second))
     return samples, unfit
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -208,6 +209,28 @@ def test_a_junit_file_is_whole_or_the_one_before(tmp_path: Path, monkeypatch: py
         commands._write_junit(store, hurt.RUN, target)
     assert target.read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["junit.xml", "store"]
+
+
+@pytest.mark.parametrize(("words", "workers"), [([], 3), (["--workers", "5"], 5), (["--workers", "0"], 0)])
+def test_a_run_goes_on_with_as_many_workers_as_it_began_with_or_as_are_asked_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    workers: int,
+) -> None:
+    settings = dataclasses.replace(load_profile("default"), device="cpu", workers=3).settings()
+    plan = make_plan(
+        run="r-cpu", device="cpu", profile="default", cases=[opinfo_case("add")], settings=settings
+    )
+    plan.save(run_path(tmp_path, plan.run))
+
+    def stop(_: object, setup: nightly.Setup) -> None:
+        raise UsageError(f"{setup.profile.workers} workers")
+
+    monkeypatch.setattr(nightly, "supervise", stop)
+    assert main(["resume", "r-cpu", "--store", str(tmp_path), "--quiet", *words]) == 2
+    assert f"{workers} workers" in capsys.readouterr().err
 
 
 def test_resume_alone_takes_the_latest_run_that_was_cut_short(tmp_path: Path) -> None:

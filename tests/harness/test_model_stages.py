@@ -10,12 +10,13 @@ import torch
 
 from harness.devices.cpu import CpuDevice
 from harness.job import ModelSettings
+from harness.local import _outcome_of as _outcome_of_end
 from harness.model_stages import Finding, ModelRun, ReferenceFailedError, _attempt, _identical, _outcome_of
 from model_zoo.fetch import FetchError, FetchReason
 from model_zoo.inputs import ModelInputs
 from model_zoo.load import LoadError, LoadReason
 from results.plan import Case
-from results.vocabulary import OUTCOMES, CaseKind, Outcome
+from results.vocabulary import OUTCOMES, CaseKind, Fate, Outcome, Stage
 
 
 @pytest.mark.parametrize(
@@ -104,3 +105,19 @@ def test_a_skipped_model_has_its_category_and_a_failed_one_has_none(error: Excep
 )
 def test_two_runs_agree_in_numbers_and_in_where_there_are_none(one: Any, two: Any, same: bool) -> None:
     assert _identical(torch.tensor(one), torch.tensor(two)) == same
+
+
+@pytest.mark.parametrize(
+    ("fate", "stage", "outcome"),
+    [
+        (Fate.KILLED_AT_DEADLINE, Stage.FETCH, Outcome.INFRA_ERROR),
+        (Fate.SILENT, Stage.FETCH, Outcome.INFRA_ERROR),
+        (Fate.KILLED_AT_DEADLINE, Stage.LOAD, Outcome.TIMED_OUT),
+        (Fate.MEMORY_LIMIT, Stage.FETCH, Outcome.OUT_OF_MEMORY),
+        (Fate.SIGNALLED, Stage.FETCH, Outcome.CRASHED),
+    ],
+)
+def test_a_hub_that_takes_too_long_is_not_charged_to_the_device(
+    fate: Fate, stage: Stage, outcome: Outcome
+) -> None:
+    assert _outcome_of_end(fate, stage) is outcome

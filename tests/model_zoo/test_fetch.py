@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from huggingface_hub import hf_hub_download
 
+from model_zoo import cache as cache_module
 from model_zoo import fetch as fetch_module
 from model_zoo.fetch import FetchError, FetchReason, fetch, sweep_incomplete, wanted_files
 from model_zoo.mirror import Fault, MirrorServer
@@ -129,11 +131,21 @@ def test_a_refusing_hub_is_told_apart(
 
 
 def test_a_hub_that_recovers_is_asked_again_when_it_says(hand: MirrorServer, cache: Path) -> None:
-    hand.faults.add(Fault("/revision/", status=429, times=2, headers={"Retry-After": "1"}))
-    begun = time.monotonic()
-    assert fetch("acme/alpha", "main", cache, hand.endpoint, token=False).is_dir()
-    assert 2.0 <= time.monotonic() - begun < 20
-    assert len([r for r in hand.requests if "/revision/" in r.path]) == 3
+    waits: list[float] = []
+    for path in ("/revision/", "/tree/", "/resolve/"):
+        hand.faults.add(Fault(path, status=429, times=2, headers={"Retry-After": "7"}))
+    assert fetch("solo", "main", cache, hand.endpoint, token=False, sleep=waits.append).is_dir()
+    assert waits == [7.0] * 6
+    for path in ("/revision/", "/tree/"):
+        assert len([r for r in hand.requests if path in r.path]) == 3
+
+
+def test_an_hour_is_not_waited_for(hand: MirrorServer, cache: Path) -> None:
+    waits: list[float] = []
+    for path in ("/tree/", "/resolve/"):
+        hand.faults.add(Fault(path, status=429, headers={"Retry-After": "3600"}))
+        assert reason_of(hand, "solo", cache, sleep=waits.append) == FetchReason.RATE_LIMITED
+    assert waits == []
 
 
 def test_no_server_is_offline(cache: Path, hand_dir: Path) -> None:
@@ -158,26 +170,37 @@ def test_one_cached_file_of_a_gated_repository_is_not_a_success(hand: MirrorServ
     assert reason_of(hand, "acme/gated", cache, commit) == FetchReason.UNAUTHORIZED
 
 
-def test_a_listing_that_fails_once_is_repeated_by_the_client(hand: MirrorServer, cache: Path) -> None:
+def test_a_listing_that_fails_once_is_repeated(hand: MirrorServer, cache: Path) -> None:
     hand.faults.add(Fault("/tree/", status=503, headers={"Retry-After": "0"}))
     assert fetch("acme/alpha", "main", cache, hand.endpoint, token=False).is_dir()
     assert len([request for request in hand.requests if "/tree/" in request.path]) >= 2
 
 
-def test_a_truncated_file_is_named_incomplete(hand: MirrorServer, cache: Path) -> None:
-    # The client believes a cached file of any size, so what is short can only be reported.
+@pytest.mark.parametrize("damage", [lambda body: body[:-1], lambda body: b"x" + body[1:]])
+def test_a_damaged_file_is_fetched_again_not_believed(
+    hand: MirrorServer, cache: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    # The client believes a cached file of any size and content.
     folder = fetch("acme/alpha", "main", cache, hand.endpoint, token=False)
     blob = (folder / "model.safetensors").resolve()
-    blob.write_bytes(blob.read_bytes()[:-1])
-    with pytest.raises(FetchError) as caught:
-        fetch("acme/alpha", folder.name, cache, hand.endpoint, token=False)
-    assert caught.value.reason == FetchReason.INCOMPLETE
-    assert "model.safetensors" in str(caught.value)
+    whole = blob.read_bytes()
+    blob.write_bytes(damage(whole))
+    os.utime(blob, ns=(1, 1))
+    assert fetch("acme/alpha", folder.name, cache, hand.endpoint, token=False) == folder
+    assert blob.read_bytes() == whole
+
+
+def test_a_file_that_was_only_touched_is_hashed_and_believed(hand: MirrorServer, cache: Path) -> None:
+    folder = fetch("acme/alpha", "main", cache, hand.endpoint, token=False)
+    os.utime((folder / "model.safetensors").resolve(), ns=(1, 1))
+    asked = len(hand.requests)
+    assert fetch("acme/alpha", folder.name, cache, hand.endpoint, token=False) == folder
+    assert len(hand.requests) == asked
 
 
 def test_a_full_disk_is_named(hand: MirrorServer, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_module.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 5}))
-    assert reason_of(hand, "acme/alpha", cache) == FetchReason.DISK
+    monkeypatch.setattr(cache_module.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 5}))
+    assert reason_of(hand, "acme/alpha", cache, sleep=lambda _: None) == FetchReason.DISK
 
 
 def test_a_disk_that_fills_up_while_writing_is_named(
@@ -185,12 +208,10 @@ def test_a_disk_that_fills_up_while_writing_is_named(
 ) -> None:
     import errno
 
-    import huggingface_hub
-
     def full(*_: object, **__: object) -> str:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", full)
+    monkeypatch.setattr(fetch_module, "download", full)
     assert reason_of(hand, "acme/alpha", cache) == FetchReason.DISK
 
 

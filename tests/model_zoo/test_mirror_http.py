@@ -226,3 +226,12 @@ def test_the_command_serves_and_needs_no_torch(hand_dir: Path) -> None:
         process.terminate()
         process.wait(timeout=10)
         process.communicate()
+
+
+def test_a_stopped_server_answers_nobody_who_was_connected(hand_dir: Path) -> None:
+    with MirrorServer(hand_dir) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+        connection.request("GET", "/api/models")
+        connection.getresponse().read()
+    assert connection.sock.recv(1) == b"", "the connection was kept"
+    connection.close()

@@ -72,25 +72,14 @@ def record(pytester, monkeypatch):
 def on_device(monkeypatch):
     """Make an operator do something else on the device than on the CPU; gives a case of it.
 
-    A case calls the operator for all samples on the reference first, inside ``_on_reference``; what is called
-    after that is the device's. ``which`` is what changes: ``op`` or ``inplace_variant``.
+    ``which`` is what changes: ``op`` or ``inplace_variant``.
     """
-    from suites.opinfo import trial
     from suites.opinfo.entries import operators
     from tests.suites.opinfo_cases import case_of
+    from tests.suites.opinfo_faults import other_on_device
 
     def change(op, wrong, dtype="float32", check="forward", which="op"):
-        info, right = operators()[op], getattr(operators()[op], which)
-        monkeypatch.setattr(info, which, right)
-        reference = trial._on_reference
-
-        def and_then(*arguments):
-            setattr(info, which, right)
-            found = reference(*arguments)
-            setattr(info, which, lambda *args, **kwargs: wrong(right, *args, **kwargs))
-            return found
-
-        monkeypatch.setattr(trial, "_on_reference", and_then)
+        other_on_device(monkeypatch, operators()[op], which, wrong)
         return case_of(op, dtype, check)
 
     return change

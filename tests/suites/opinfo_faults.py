@@ -20,7 +20,7 @@ def case_of(name, check, dtype="float32", database=OP_DB):
 def other_on_device(
     monkeypatch, owner: Any, attribute: str, wrong: Callable[..., Any], reference=None
 ) -> None:
-    """Replace an attribute once a case has run its samples on the reference.
+    """Replace an attribute while a case runs its samples on the device; the last one of it counts.
 
     Args:
         wrong: called on the device with what was there before, and the arguments.
@@ -28,15 +28,18 @@ def other_on_device(
     """
     right = getattr(owner, attribute)
     monkeypatch.setattr(owner, attribute, reference or right)
-    on_reference = trial._on_reference
+    on_device = trial._on_device
 
-    def and_then(*arguments):
-        setattr(owner, attribute, reference or right)
-        found = on_reference(*arguments)
-        setattr(owner, attribute, lambda *args, **kwargs: wrong(right, *args, **kwargs))
-        return found
+    def wrongly(*arguments):
+        before = getattr(owner, attribute)
+        if before == (reference or right):
+            setattr(owner, attribute, lambda *args, **kwargs: wrong(right, *args, **kwargs))
+        try:
+            return on_device(*arguments)
+        finally:
+            setattr(owner, attribute, before)
 
-    monkeypatch.setattr(trial, "_on_reference", and_then)
+    monkeypatch.setattr(trial, "_on_device", wrongly)
 
 
 def operator_on_device(monkeypatch, op: str, wrong: Callable[..., Any], reference=None) -> None:

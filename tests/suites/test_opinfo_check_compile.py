@@ -100,11 +100,44 @@ def test_a_dtype_without_gradients_is_compiled_forward(backend):
     assert "output.result" in result.message
 
 
-def test_no_graph_proves_nothing(monkeypatch):
-    monkeypatch.setattr(operators()["mul"], "op", lambda one, two: untraced(one, two))
-    result = run("mul")
+def test_no_graph_proves_nothing():
+    class Idle(FakeDevice):
+        def compile_facts(self, *, reset=False):
+            return dataclasses.replace(super().compile_facts(), graphs=0)
+
+    result = run("mul", Idle())
     assert result.outcome is Outcome.VACUOUS
     assert "no graph was captured and compiled" in result.message
+
+
+def test_where_dynamo_finds_no_graph_on_any_device_the_device_is_not_judged(monkeypatch):
+    monkeypatch.setattr(operators()["mul"], "op", lambda one, two: untraced(one, two))
+    result = run("mul")
+    assert result.outcome is Outcome.SKIPPED_UPSTREAM
+    assert result.facts["category"] == "reference_failed"
+    assert "Dynamo finds no graph to compile in it, on the CPU neither" in result.message
+
+
+def test_a_wrong_result_without_any_graph_still_fails(monkeypatch):
+    class Wrong(FakeDevice):
+        def synchronize(self):
+            raise RuntimeError("boom")
+
+    monkeypatch.setattr(operators()["mul"], "op", lambda one, two: untraced(one, two))
+    assert run("mul", Wrong()).outcome is Outcome.FAILED_EXCEPTION
+
+
+def test_what_dynamo_raises_on_any_device_is_not_the_device_s_fault(monkeypatch):
+    def refuses(one, two):
+        with torch._dynamo.error_on_graph_break(True):
+            torch._dynamo.graph_break()
+        return torch.mul(one, two)
+
+    monkeypatch.setattr(operators()["mul"], "op", refuses)
+    result = run("mul")
+    assert result.outcome is Outcome.SKIPPED_UPSTREAM
+    assert result.facts["category"] == "reference_failed"
+    assert "Dynamo raises on it, on the CPU too: " in result.message
 
 
 def test_a_device_without_a_backend_is_unsupported(backend):

@@ -1,5 +1,8 @@
 """The lowering table as data: what is read of it, and what is said of one that cannot be read."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,3 +35,29 @@ def test_a_dtype_is_a_bit(tmp_path: Path) -> None:
         [("aten::mm", 1 << numbers["float32"])],
         [("aten::index.Tensor", 1 << numbers["bool"], "integer_indices")],
     )
+
+
+def _go_without(names: str) -> subprocess.CompletedProcess[str]:
+    code = (
+        "import torch, torchneuron_backend as t\n"
+        "x = torch.ones(3, device='neuron'); t.reset_op_counters(); x.cumsum(0); x.mul(x); x.cumsum_(0)\n"
+        "print(sorted((row['op'], row['route']) for row in t.op_counters()))"
+    )
+    environment = {**os.environ, tables.WITHOUT: names}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_process_can_go_without_a_lowering_and_its_variants() -> None:
+    with_all, without = _go_without(""), _go_without(" aten::cumsum ; ")
+    assert "aten::cumsum" in with_all.stdout, with_all.stderr
+    for op in ("aten::cumsum", "aten::cumsum_"):
+        assert f"('{op}', 'native')" in with_all.stdout
+        assert f"('{op}', 'fallback')" in without.stdout
+    assert "('aten::mul.Tensor', 'native')" in without.stdout
+
+
+def test_only_what_is_there_can_be_gone_without() -> None:
+    done = _go_without("aten::cumsun")
+    assert "TORCHNEURON_WITHOUT: the lowering table has no lowering of 'aten::cumsun'" in done.stderr

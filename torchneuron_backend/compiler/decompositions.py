@@ -10,6 +10,7 @@ from .higher_order import flex_rewrites
 from .optimizers import list_rewrites, multiply_add_rewrite
 from .rewrites import REWRITES
 from .rewrites.experts import foreign_rewrites
+from .rewrites.registry import first_of
 from .rewrites.rounding import ROUNDED_ONCE, in_float32
 
 
@@ -27,19 +28,7 @@ def _aten_table() -> dict[Any, Callable[..., Any]]:
 
     table = dict(get_decomposition_table()) | list_rewrites()
     for overload, rewrite in REWRITES.items():
-        table[overload] = _first_of(rewrite, table.get(overload))
+        table[overload] = first_of(rewrite, table.get(overload))
     for overload in ROUNDED_ONCE:
-        table[overload] = _first_of(in_float32(overload), table.get(overload))
+        table[overload] = first_of(in_float32(overload), table.get(overload))
     return table
-
-
-def _first_of(rewrite: Callable[..., Any], other: Callable[..., Any] | None) -> Callable[..., Any]:
-    """``rewrite``, or where it answers NotImplemented, ``other``; None leaves the operator to the
-    compiler.
-    """
-
-    def computed(*args: Any, **kwargs: Any) -> Any:
-        result = rewrite(*args, **kwargs)
-        return other(*args, **kwargs) if result is NotImplemented and other is not None else result
-
-    return computed

@@ -22,6 +22,8 @@ from .constants import fold_constants
 from .decompositions import decomposition_table
 from .errors import LoweringError
 from .graph import operator_name
+from .truth_values import convert_by_integers
+from .unsigned import compare_unsigned
 
 # A call on its own has the time that the probe gives one, a graph a second more for each of its calls;
 # lowering a whole tiny transformer takes well under a second.
@@ -150,6 +152,7 @@ def decompose(module: GraphModule) -> GraphModule:
         traced = trace(run)(*inputs)
         if any(_mutates(node) for node in traced.graph.nodes):
             traced = trace(torch.func.functionalize(run))(*inputs)
+        _keep_precision(module, traced)
     _simplify(traced)
     _check_results(module, traced)
     _refuse_random(traced)
@@ -161,6 +164,24 @@ def _refuse_random(module: GraphModule) -> None:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             name = operator_name(node.target)
             raise RandomOperatorError(f"{name} draws from a generator, which no executable can reach")
+
+
+def _keep_precision(module: GraphModule, traced: GraphModule) -> None:
+    """Give results the precision they were traced with on the device, where the CPU's is another.
+
+    PyTorch's meta functions keep the statistics of a normalisation in float32 on devices other than the CPU.
+    """
+    (output,) = (node for node in traced.graph.nodes if node.op == "output")
+    nodes = list(output.args[0]) if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
+    for index, (wanted, node) in enumerate(zip(_results(module), nodes, strict=True)):
+        found = node.meta["val"]
+        if found.dtype != wanted.dtype and found.is_floating_point() and wanted.is_floating_point():
+            with traced.graph.inserting_before(output):
+                nodes[index] = traced.graph.call_function(
+                    torch.ops.aten._to_copy.default, (node,), {"dtype": wanted.dtype}
+                )
+            nodes[index].meta["val"] = found.to(wanted.dtype)
+    output.args = (tuple(nodes),)
 
 
 def _check_results(module: GraphModule, traced: GraphModule) -> None:
@@ -242,6 +263,8 @@ def legalise(module: GraphModule) -> Any:
     with context:
         for pipeline in _PIPELINES:
             PassManager.parse(pipeline).run(importer.module.operation)
+    convert_by_integers(importer.module)
+    compare_unsigned(importer.module)
     return importer.module
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
@@ -95,6 +96,19 @@ def _call(node: Node) -> Run:
         known = dict(zip(sources, values, strict=True))
         values.clear()
         args, kwargs = map_arg((node.args, dict(node.kwargs)), known.__getitem__)
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return _as_traced(node, node.target(*args, **kwargs))  # type: ignore[operator]
 
     return call
+
+
+def _as_traced(node: Node, result: Any) -> Any:
+    """With the precision that the graph was traced with, which later pieces are compiled for.
+
+    PyTorch's meta functions keep the statistics of a normalisation in float32 on every device but the CPU,
+    and the device's kernels keep what the CPU's do.
+    """
+    traced = node.meta.get("val")
+    if not isinstance(result, torch.Tensor) or not isinstance(traced, torch.Tensor):
+        return result
+    both_float = result.is_floating_point() and traced.is_floating_point()
+    return result.to(traced.dtype) if both_float else result

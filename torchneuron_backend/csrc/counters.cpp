@@ -7,9 +7,18 @@
 namespace neuron {
 namespace {
 
+struct Counted {
+  const OpRecord* record;
+  c10::ScalarType dtype;
+  Route route;
+  Cell* cell;
+};
+
 struct Registry {
   std::mutex mutex;
   std::unordered_map<std::string, std::unique_ptr<OpRecord>> records;
+  // Every cell there is: few of the places that records have for one are ever used.
+  std::vector<Counted> counted;
 };
 
 Registry& registry() {
@@ -55,12 +64,8 @@ const char* kind_name(Kind kind) {
 template <typename Function>
 void for_each_cell(Function function) {
   std::lock_guard<std::mutex> lock(registry().mutex);
-  for (auto& [name, record] : registry().records) {
-    for (size_t i = 0; i < record->cells.size(); ++i) {
-      if (Cell* cell = record->cells[i].load(std::memory_order_acquire)) {
-        function(*record, static_cast<c10::ScalarType>(i / 2), static_cast<Route>(i % 2), *cell);
-      }
-    }
+  for (const Counted& counted : registry().counted) {
+    function(*counted.record, counted.dtype, counted.route, *counted.cell);
   }
 }
 
@@ -72,9 +77,12 @@ Cell& OpRecord::cell(c10::ScalarType dtype, Route route) {
   auto& slot = cells[static_cast<size_t>(dtype) * 2 + static_cast<size_t>(route)];
   Cell* found = slot.load(std::memory_order_acquire);
   if (found == nullptr) {
-    auto made = std::make_unique<Cell>();
-    if (slot.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) {
-      found = made.release();
+    std::lock_guard<std::mutex> lock(registry().mutex);
+    found = slot.load(std::memory_order_relaxed);
+    if (found == nullptr) {
+      found = new Cell();  // Lives for ever, as its record does.
+      registry().counted.push_back({this, dtype, route, found});
+      slot.store(found, std::memory_order_release);
     }
   }
   return *found;

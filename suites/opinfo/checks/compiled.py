@@ -10,14 +10,17 @@ import torch
 
 from results.vocabulary import Outcome
 from suites.compare import ToleranceOf
-from suites.compiled import compile_metrics, start_compiling, unwrapped
+from suites.compiled import NO_GRAPH, compile_metrics, finds_graph, start_compiling, unwrapped
 from suites.device import CompileFacts, TestedDevice
 from suites.opinfo.checks.backward import gradients
 from suites.opinfo.checks.base import Check
 from suites.opinfo.checks.derivatives import inputs_of, outputs_of
 from suites.opinfo.judge import Sample
-from suites.opinfo.samples import Call, spread, with_elements
+from suites.opinfo.samples import Call, place, spread, with_elements
 from suites.opinfo.subject import Subject
+from suites.opinfo.traits import load_traits
+
+NOT_TRACED = "Dynamo raises on it, on the CPU too"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -77,13 +80,34 @@ class Compile(Check):
         found: Compiled | None = sample.actual
         if found is None:
             super().judge(sample, subject, device)
+            _excuse_untraced(sample, subject)
             return
         sample.actual = _without_zeros(found.value, sample.expected.value)
         super().judge(sample, subject, device)
         if found.facts.graphs == 0 and sample.outcome is Outcome.PASSED:
             sample.outcome, sample.message = Outcome.VACUOUS, "no graph was captured and compiled"
+            if not _captures(subject, sample.call):
+                sample.message, sample.uninformative = NO_GRAPH, True
         sample.metrics |= found.metrics
         sample.calls = found.facts.calls
+
+
+def _excuse_untraced(sample: Sample, subject: Subject) -> None:
+    """Judge no device by an error that Dynamo itself raises, of the same type where nothing is compiled."""
+    if sample.error is None:
+        return
+    try:
+        _captures(subject, sample.call)
+    except Exception as error:  # noqa: BLE001 - compared with what the device raised
+        of_dynamo = unwrapped(error)
+        if type(of_dynamo) is type(sample.error):
+            sample.outcome, sample.uninformative = Outcome.VACUOUS, True
+            sample.message = f"{NOT_TRACED}: {of_dynamo}"
+
+
+def _captures(subject: Subject, call: Call) -> bool:
+    placed = place(call, "cpu", subject.entry.name, load_traits())
+    return finds_graph(lambda wrap: _value(subject, placed, wrap))
 
 
 def _value(

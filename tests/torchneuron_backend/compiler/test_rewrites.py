@@ -506,3 +506,24 @@ def test_searching_in_what_is_sorted(dtype: torch.dtype) -> None:
         agrees(overload, ordered[0], values[0, 0], **how)
         agrees(overload, rows, values, sorter=order, **how)
     agrees(overload, ordered, values[:, :0])
+
+
+@pytest.mark.parametrize("number", [2.0, -2, 0, -0.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.bool])
+def test_copysign_with_a_number(dtype: torch.dtype, number: float) -> None:
+    x = torch.tensor([1, 0, -128]).to(dtype)
+    agrees(aten.copysign.Scalar, x, number)
+    signs = [f(x, number).signbit() for f in (REWRITES[aten.copysign.Scalar], aten.copysign.Scalar)]
+    assert torch.equal(*signs)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+def test_shifts_and_remainders_by_numbers(dtype: torch.dtype) -> None:
+    x = torch.tensor([7, 5, 100, 1]).to(dtype)
+    for overload in (aten.__rshift__.Scalar, aten.__lshift__.Scalar, aten.bitwise_right_shift.Tensor_Scalar):
+        agrees(overload, x, 2)
+    agrees(aten.bitwise_left_shift.Scalar_Tensor, 1, x % 3)
+    for overload in (aten.__rshift__.Tensor, aten.__lshift__.Tensor):
+        agrees(overload, x, x % 3)
+    agrees(aten.remainder.Scalar_Tensor, 3, x)
+    agrees(aten.remainder.Scalar_Tensor, -3.5, x)

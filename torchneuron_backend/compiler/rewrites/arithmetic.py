@@ -18,6 +18,17 @@ def _remainder(x: torch.Tensor, y: Any) -> torch.Tensor:
     return torch.where((rest != 0) & opposite, rest + y, rest)
 
 
+@rewrites(aten.remainder.Scalar_Tensor)
+def _remainder_of_number(number: Any, y: torch.Tensor) -> torch.Tensor:
+    dtype = torch.result_type(number, y)
+    return aten.remainder.Tensor(torch.full_like(y, number, dtype=dtype), y)
+
+
+@rewrites(aten.abs.default)
+def _abs(x: torch.Tensor) -> Any:
+    return x.clone() if x.dtype == torch.uint8 else NotImplemented
+
+
 def _on_integers(operation: Any) -> Callable[..., Any]:
     """Float functions of integers are computed in float32, as PyTorch promotes them."""
 
@@ -84,18 +95,3 @@ def _isin(
 ) -> torch.Tensor:
     found = (elements.unsqueeze(-1) == tests.reshape(-1)).any(-1)
     return ~found if invert else found
-
-
-def _broadcast_first(operation: Any) -> Callable[..., Any]:
-    """Both sides in one shape: Torch-MLIR dies of shifts that broadcast."""
-
-    def computed(x: torch.Tensor, y: torch.Tensor) -> Any:
-        if x.shape == y.shape:
-            return NotImplemented
-        return operation(*(side.clone() for side in torch.broadcast_tensors(x, y)))
-
-    return computed
-
-
-for _overload in (aten.bitwise_left_shift.Tensor, aten.bitwise_right_shift.Tensor):
-    rewrites(_overload)(_broadcast_first(_overload))

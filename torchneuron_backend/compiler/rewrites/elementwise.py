@@ -98,6 +98,12 @@ def _copysign(x: torch.Tensor, y: torch.Tensor) -> Any:
     return aten.copysign.Tensor(x.float() if not y.dtype.is_floating_point else x.to(y.dtype), y)
 
 
+@rewrites(aten.copysign.Scalar)
+def _copysign_number(x: torch.Tensor, number: float) -> torch.Tensor:
+    size = x.abs() if x.dtype.is_floating_point else x.float().abs()
+    return -size if math.copysign(1.0, number) < 0 else size
+
+
 def _shrunk(grad: torch.Tensor, x: torch.Tensor, limit: float) -> torch.Tensor:
     return torch.where((x >= -limit) & (x <= limit), torch.zeros_like(grad), grad)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .registry import REWRITES, aten, rewrites
+from .registry import aten, rewrites
 
 _HALVES = (torch.bfloat16, torch.float16)
 
@@ -36,23 +36,23 @@ for _overload in (aten.prod.default, aten.prod.dim_int, aten.cumsum.default):
     rewrites(_overload)(_through_float32(_overload))
 
 
-def _on_scalars(overload: Any, also: Callable[..., Any] | None = None) -> None:
-    """Give a scalar one dimension for the time of the reduction over ``dim``; other ranks go to ``also``."""
+def _on_scalars(overload: Any) -> None:
+    """Give a scalar one dimension for the time of the reduction over ``dim``."""
 
     def computed(x: torch.Tensor, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
         if x.ndim == 0:
             reduced = overload(x.reshape(1), [0] if isinstance(dim, (list, tuple)) else 0, *args, **kwargs)
             return torch.utils._pytree.tree_map_only(torch.Tensor, lambda result: result.reshape(()), reduced)
-        return NotImplemented if also is None else also(x, dim, *args, **kwargs)
+        return NotImplemented
 
     rewrites(overload)(computed)
 
 
 for _overload in (aten.amax.default, aten.amin.default, aten.prod.dim_int, aten.cumsum.default):
-    _on_scalars(_overload, REWRITES.get(_overload))
+    _on_scalars(_overload)
 # Torch-MLIR 20261001 does not die of a scalar's softmax: it never ends.
 for _overload in (aten._softmax.default, aten.mean.dim, aten.sum.dim_IntList):
-    _on_scalars(_overload, REWRITES.get(_overload))
+    _on_scalars(_overload)
 
 
 def _scatter_on_scalars(overload: Any) -> None:

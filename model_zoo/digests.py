@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+_CHUNK = 2**20
 LFS_SUFFIXES = frozenset(
     {".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf", ".npz", ".tflite"}
 )
@@ -48,6 +50,27 @@ def digest(path: Path) -> Digest:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n".encode()
     return Digest(size, _git_blob_id(pointer), sha256, len(pointer))
+
+
+def expected_hash(expected: Digest) -> tuple[Any, str]:
+    """A hash object to feed a file's bytes to, and the hex digits it must come to."""
+    if expected.sha256:
+        return hashlib.sha256(), expected.sha256
+    return hashlib.sha1(b"blob %d\0" % expected.size, usedforsecurity=False), expected.blob_id
+
+
+def matches(path: Path, expected: Digest) -> bool:
+    """Whether a file is there with this size and hash, in constant memory."""
+    running, wanted = expected_hash(expected)
+    try:
+        if path.stat().st_size != expected.size:
+            return False
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                running.update(chunk)
+    except FileNotFoundError:
+        return False
+    return bool(running.hexdigest() == wanted)
 
 
 def commit_hash(files: dict[str, Digest]) -> str:
