@@ -26,7 +26,11 @@ def with_grids(context: Context, arguments: Mapping[str, bool], kwargs: dict[str
         channels = int(context.get("in_channels", "in_chans", "num_channels", of="vision_config", default=3))
         pixels = context.normal(BATCH * GRID * GRID, channels * frames * side * side)
         grid = torch.tensor([[1, GRID, GRID]] * BATCH)
-        return {**kwargs, "pixel_values": pixels, "image_grid_thw": grid}
+        kwargs = {**kwargs, "pixel_values": pixels, "image_grid_thw": grid}
+        if "mm_token_type_ids" in arguments and "input_ids" in kwargs:
+            # [batch, tokens]: 0 for text, 1 for an image's places.
+            kwargs["mm_token_type_ids"] = (kwargs["input_ids"] == context.image_token).long()
+        return kwargs
     if "image_sizes" in arguments and context.get("image_grid_pinpoints") is not None:
         sizes = torch.tensor([list(context.image_size)] * BATCH)
         pixels = kwargs["pixel_values"]  # An overview and one tile of each image follow.

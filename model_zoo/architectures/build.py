@@ -15,7 +15,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from model_zoo.architectures.pairs import Pair
 from model_zoo.architectures.shrink import shrink
 
-RUNGS = ("override", "shrunk", "narrow", "gentle", "default")
+RUNGS = ("override", "shrunk", "narrow", "filled", "gentle", "default")
 PARAMETERS_AT_MOST = 150_000_000
 OVERRIDES = Path(__file__).with_name("overrides.toml")
 
@@ -41,10 +41,11 @@ def configurations(pair: Pair, architecture: Any) -> Iterator[tuple[str, Any]]:
     config_class = CONFIG_MAPPING[pair.model_type]
     row = overrides().get(pair.model_type)
     if row is not None:
-        yield "override", lambda: shrink(config_class, given=row["config"])
+        yield "override", lambda: _for_class(shrink(config_class, given=row["config"]), architecture)
     for rung, make in (
         ("shrunk", lambda kind: shrink(kind)),
         ("narrow", lambda kind: shrink(kind, narrow=True)),
+        ("filled", lambda kind: shrink(kind, fill=True)),
         ("gentle", lambda kind: shrink(kind, gentle=True)),
         ("default", lambda kind: kind()),
     ):

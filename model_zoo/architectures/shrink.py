@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from transformers import ResNetConfig
+
 WIDTH = 128
 HEADS = 4
 DEPTH = 2
@@ -30,11 +32,28 @@ _HEADS = re.compile(r"^(num_attention_heads|num_heads|n_heads?|(encoder|decoder)
 _EXPERTS = re.compile(r"^(num|n)_(routed_|local_)?experts$|^moe_num_experts$")
 _TOP = re.compile(r"experts_per_tok(en)?$|^moe_top_?k$|^moe_topk$")
 _TOKEN = re.compile(r"(token_id|token_index|_token)$")
+_OPEN = (
+    (r"head_dim$", WIDTH // HEADS),
+    (r"heads?$", HEADS),
+    (r"(intermediate|ffn)_(size|dim)$", 2 * WIDTH),
+    (r"(dim|hidden_size|width)$", WIDTH),
+    (r"experts$", 8),
+    (r"(experts_per_tok|top_?k)$", 2),
+    (r"(rank|window|window_size)$", 16),
+    (r"layers$", DEPTH),
+    (r"vocab_size$", VOCABULARY),
+)
+_MROPE = (16, 24, 24)  # What Qwen2-VL's classes take where the configuration has no sections.
 _LOW_TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
 
 
 def shrink(
-    config_class: Any, *, gentle: bool = False, narrow: bool = False, given: Mapping[str, Any] | None = None
+    config_class: Any,
+    *,
+    gentle: bool = False,
+    narrow: bool = False,
+    fill: bool = False,
+    given: Mapping[str, Any] | None = None,
 ) -> Any:
     """The small configuration.
 
@@ -43,6 +62,7 @@ def shrink(
         gentle: only depths, vocabularies and token ids shrink: for models whose widths hang
             together in ways their names do not tell.
         narrow: heads get the width that the hidden size leaves them, though the class declares one.
+        fill: whole numbers that the class leaves open get one by the end of their name.
         given: fields that an override sets; a table for a sub-configuration is merged into it.
     """
     given = dict(given or {})
@@ -54,9 +74,13 @@ def shrink(
     for field in dataclasses.fields(config_class):
         declared = _declared(field)
         value = getattr(default, field.name, declared) if default is not None else declared
-        if hasattr(value, "to_dict"):
+        if getattr(value, "model_type", None) == "timm_backbone":
+            settings[field.name] = small_backbone(value)
+        elif hasattr(value, "to_dict"):
             part = given.pop(field.name, None)
-            settings[field.name] = shrink(type(value), gentle=gentle, narrow=narrow, given=part)
+            settings[field.name] = shrink(type(value), gentle=gentle, narrow=narrow, fill=fill, given=part)
+        elif fill and value is None and "int" in str(field.type):
+            settings[field.name] = _open_integer(field.name)
         elif declared is not None and field.init:
             settings[field.name] = declared
     old_depth = next((settings[name] for name in settings if _DEPTH.match(name)), None)
@@ -67,7 +91,26 @@ def shrink(
     if narrow and isinstance(small.get("head_dim"), int):
         small["head_dim"] = WIDTH // HEADS
     small.update(given)
-    return config_class(**small)
+    config = config_class(**small)
+    _fit_sections(config)
+    return config
+
+
+def small_backbone(named: Any) -> Any:
+    """A small ResNet with as many outputs as a backbone that only the package timm can make."""
+    stages = len(named.out_indices or (1,))
+    return ResNetConfig(
+        embedding_size=16,
+        hidden_sizes=[16, 16, 32, 32],
+        depths=[1, 1, 1, 1],
+        layer_type="basic",
+        out_features=[f"stage{stage}" for stage in range(5 - stages, 5)],
+    )
+
+
+def _open_integer(name: str) -> int | None:
+    """A number for a field without a default; None where the name does not tell."""
+    return next((number for ending, number in _OPEN if re.search(ending, name)), None)
 
 
 def _declared(field: Any) -> Any:
@@ -127,3 +170,17 @@ def _agree(small: dict[str, Any], native: Mapping[str, Any]) -> None:
     size, patch = small.get("image_size"), small.get("patch_size")
     if isinstance(size, int) and isinstance(patch, int) and 0 < patch < IMAGE < size:
         small["image_size"] = patch * max(1, IMAGE // patch)
+
+
+def _fit_sections(config: Any) -> None:
+    """Rotary sections in about the native proportions that sum to half the rotated width of a head."""
+    rope = getattr(config, "rope_parameters", None)
+    known = getattr(config, "ignore_keys_at_rope_validation", None) or ()
+    if not isinstance(rope, dict) or not ("mrope_section" in known or "mrope_section" in rope):
+        return
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    total = int(head * rope.get("partial_rotary_factor", 1.0)) // 2
+    native = rope.get("mrope_section") or _MROPE
+    if sum(native) != total:
+        rest = [number * total // sum(native) for number in native[1:]]
+        rope["mrope_section"] = [total - sum(rest), *rest]

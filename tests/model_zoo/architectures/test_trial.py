@@ -32,6 +32,11 @@ def test_the_base_classes_and_heads_of_a_type_are_there():
         ("clip/CLIPModel", "image"),
         ("wav2vec2/Wav2Vec2ForCTC", "audio"),
         ("informer/InformerModel", "time_series"),
+        ("detr/DetrModel", "image"),
+        ("qwen2_vl/Qwen2VLModel", "image"),
+        ("ministral/MinistralModel", "text"),
+        ("esm/EsmModel", "text"),
+        ("lfm2_moe/Lfm2MoeModel", "text"),
     ],
 )
 def test_runs_forward_and_backward(key, modality):
