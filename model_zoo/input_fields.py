@@ -33,8 +33,9 @@ class Context:
     Rules read fields through :meth:`get`, which also looks into the sub-configurations a rule names.
     """
 
-    def __init__(self, config: Any, architecture: str, seed: int) -> None:
+    def __init__(self, config: Any, architecture: str, seed: int, image_tokens: int | None = None) -> None:
         self.config = config
+        self._image_tokens = image_tokens
         self.architecture = architecture
         self.generator = torch.Generator().manual_seed(seed)
 
@@ -49,6 +50,8 @@ class Context:
 
     def takes(self, name: str) -> bool:
         """Whether the model has the part that would read this input."""
+        if name == "input_values":  # Beside other modalities; alone it is the main input.
+            return self.get("audio_config", "audio_encoder") is not None
         if name == "pixel_values":
             return self.get("vision_config", "image_size", "num_channels", "backbone_config") is not None
         return self.get("vocab_size", of="text_config") is not None
@@ -87,6 +90,8 @@ class Context:
         """How many tokens one image becomes in the text."""
         if self.image_token is None:
             return 0
+        if self._image_tokens is not None:
+            return self._image_tokens
         stated = self.get("image_seq_length", "mm_tokens_per_image")
         if stated is not None:
             return int(stated)
@@ -164,12 +169,29 @@ def input_values(context: Context) -> torch.Tensor:
     return tone + 0.1 * context.normal(BATCH, AUDIO_SAMPLES)
 
 
+def pixel_values_videos(context: Context) -> torch.Tensor:
+    """[batch, frames, channels, height, width]."""
+    frames = int(context.get("num_frames", "frames_per_clip", of="vision_config", default=4))
+    return torch.stack([pixel_values(context) for _ in range(frames)], dim=1)
+
+
+def bbox(context: Context) -> torch.Tensor:
+    """[batch, tokens, 4]: left, top, right, bottom of each word, of 1000."""
+    corners = context.integers(0, 400, BATCH, TEXT_LENGTH + context.image_tokens, 2)
+    return torch.cat([corners, corners + 100], dim=-1)
+
+
+# Taken where a model has them, though its ``forward`` does not insist.
+OPTIONAL = ("input_ids", "pixel_values", "bbox", "input_values")
+
 FIELDS: dict[str, Callable[[Context], Any]] = {
     "input_ids": input_ids,
     "attention_mask": attention_mask,
     "token_type_ids": token_type_ids,
     "decoder_input_ids": decoder_input_ids,
     "pixel_values": pixel_values,
+    "pixel_values_videos": pixel_values_videos,
+    "bbox": bbox,
     "input_features": input_features,
     "input_values": input_values,
 }

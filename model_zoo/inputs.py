@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
-from model_zoo.input_fields import FIELDS, MODALITIES, Context
+from model_zoo.input_fields import FIELDS, MODALITIES, OPTIONAL, Context
 from model_zoo.input_labels import labels_for
+from model_zoo.input_patches import with_grids
 from model_zoo.input_recipes import RECIPES
 
 
@@ -39,23 +40,28 @@ class ModelInputs:
     has_labels: bool
 
 
-def make_inputs(model: Any, *, seed: int) -> ModelInputs:
+def make_inputs(model: Any, *, seed: int, image_tokens: int | None = None) -> ModelInputs:
     """Inputs for one forward call of a model: batch 2, short sequences, small images.
 
     Args:
         model: a loaded model; anything with ``config``, ``main_input_name`` and ``forward``.
         seed: of the generator that every value is drawn from.
+        image_tokens: how many tokens one image becomes, for a model whose configuration does not say.
 
     Raises:
         InputsError: ``forward`` requires an argument that there is no rule for.
     """
     arguments = _arguments(model)
-    context = Context(model.config, type(model).__name__, seed)
+    context = Context(model.config, type(model).__name__, seed, image_tokens)
     recipe = RECIPES.get(model.config.model_type)
     kwargs = recipe(context) if recipe is not None else _generic(model, arguments, context)
     for name in list(kwargs):
         if name not in arguments:
             del kwargs[name]  # A recipe serves every head of its type; not all take all.
+    if recipe is None:
+        kwargs = with_grids(context, arguments, kwargs)
+    if context.architecture.endswith("ForMultipleChoice"):
+        kwargs = {name: _choices(value) for name, value in kwargs.items()}
     labels = labels_for(context, arguments, kwargs)
     missing = sorted(name for name, required in arguments.items() if required and name not in kwargs)
     if missing:
@@ -85,7 +91,7 @@ def _generic(model: Any, arguments: Mapping[str, bool], context: Context) -> dic
     """The main input, whatever is required, the other modalities, and what goes with text."""
     wanted = [name for name, required in arguments.items() if required]
     wanted.append(model.main_input_name)
-    wanted += [name for name in ("input_ids", "pixel_values") if name in arguments and context.takes(name)]
+    wanted += [name for name in OPTIONAL if name in arguments and context.takes(name)]
     if "input_ids" in wanted:
         wanted += ["attention_mask", "token_type_ids"]
     if context.config.is_encoder_decoder and "labels" not in arguments:
@@ -97,6 +103,11 @@ def _generic(model: Any, arguments: Mapping[str, bool], context: Context) -> dic
             if value is not None:
                 kwargs[name] = value
     return kwargs
+
+
+def _choices(value: Any) -> Any:
+    """[batch, 2, tokens]: the row and its mirror image, for models that choose between texts."""
+    return torch.stack([value, value.flip(-1)], dim=1) if isinstance(value, torch.Tensor) else value
 
 
 def _move(value: Any, device: torch.device | str) -> Any:
