@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TORCH := torch==2.13.0
+# Tests wait for processes and deadlines as much as they compute: three for two cores.
+PROCESSES := $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
 NATIVE := setup.py pyproject.toml $(wildcard torchneuron_backend/csrc/*)
 
 .PHONY: nightly test lint types imports unit asan protect soak dashboard clean
@@ -25,7 +27,7 @@ imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/pytest -n auto --dist worksteal -q
+	$(BIN)/pytest -n $(PROCESSES) --dist worksteal -q
 
 # The device's own tests with its C++ part built for AddressSanitizer, into a folder of its own. The option
 # -p loads that copy before pytest imports anything; `python -m pytest` would find the ordinary one first.

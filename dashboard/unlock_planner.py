@@ -13,6 +13,7 @@ from results.unlock_report import ranking_rows
 _TICKED = "unlock"
 _BY = "unlock_by"
 _MORE = "unlock_more"
+_MOST_SETS = 20_000
 _MOST = 20
 _HELP = (
     "Of cases that pass, or are refused for want of an operator; what fails besides is not freed by lowerings"
@@ -45,8 +46,12 @@ def planner(run: str) -> None:
 
 def _blocked(run: str) -> list[Blocked]:
     rows = data.rows(
-        "SELECT ops, models, downloads, tests, unsupported FROM v_blocked_sets WHERE run = ?", run
+        "SELECT ops, models, downloads, tests, unsupported FROM v_blocked_sets WHERE run = ? "
+        f"ORDER BY models DESC, tests DESC, ops LIMIT {_MOST_SETS}",
+        run,
     )
+    if len(rows) == _MOST_SETS:
+        st.caption(f"Of the {_MOST_SETS:,} sets of operators that most models and tests wait for.")
     return [
         Blocked(
             frozenset(row["ops"]), Gain(row["models"], row["downloads"], row["tests"], row["unsupported"])

@@ -99,13 +99,11 @@ def shrink(
 def small_backbone(named: Any) -> Any:
     """A small ResNet with as many outputs as a backbone that only the package timm can make."""
     stages = len(named.out_indices or (1,))
-    return ResNetConfig(
-        embedding_size=16,
-        hidden_sizes=[16, 16, 32, 32],
-        depths=[1, 1, 1, 1],
-        layer_type="basic",
-        out_features=[f"stage{stage}" for stage in range(5 - stages, 5)],
+    small = ResNetConfig(
+        embedding_size=16, hidden_sizes=[16, 16, 32, 32], depths=[1, 1, 1, 1], layer_type="basic"
     )
+    small.out_features = [f"stage{stage}" for stage in range(5 - stages, 5)]
+    return small
 
 
 def _open_integer(name: str) -> int | None:
