@@ -24,6 +24,7 @@ from tests.results.factory import INCOMPLETE_RUN, make_run, make_store
 from tests.results.hurt import make_hurt_store
 
 FEW_ROWS = {
+    "v_run_heads",
     "v_runs",
     "v_completeness",
     "v_skip_balance",
