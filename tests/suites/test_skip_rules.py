@@ -51,6 +51,19 @@ def test_a_part_of_a_text_is_not_the_text(reason: str) -> None:
     assert category(reason=reason) == UNCATEGORISED
 
 
+def test_what_another_backend_s_files_ask_for_is_known() -> None:
+    """intel/torch-xpu-ops, release 2.13: a flag of its own, and a condition of a library or a device."""
+    flag = "PLATFORM_SUPPORTS_XPU_FLASH_ATTENTION"
+    mark = f"unittest.skipIf(not {flag}, 'XPU Flash Attention is not supported')"
+    assert category(Origin.DECORATOR, decorator=mark, condition=(flag,)) == "device_gate"
+    both = ("TEST_CUDNN", "TEST_XPU")
+    mark = "unittest.skipIf(not TEST_CUDNN and (not TEST_XPU), 'needs cudnn or xpu')"
+    assert (
+        category(Origin.DECORATOR, "needs cudnn or xpu", decorator=mark, condition=both) == "missing_library"
+    )
+    assert category(Origin.DECORATOR, decorator=mark, condition=both) == UNCATEGORISED
+
+
 def test_an_unconditional_mark_is_a_decision_of_upstream_whatever_it_says() -> None:
     assert category(Origin.DECORATOR, "CUDA not available", decorator="unittest.skip('x')") == (
         "disabled_upstream"
