@@ -307,8 +307,13 @@ def _close(
     refused: tuple[str, ...],
 ) -> IngestReport:
     """Check that every planned case has exactly one outcome, and say how the run stands."""
-    counted = first_row(connection, "SELECT sum(cases) FROM v_outcomes WHERE run = ?", [plan.run])
-    total = int(counted[0] or 0) if counted else 0
+    # By rows of the plan: the view of outcomes has one row a case, however often it was planned.
+    counted = first_row(
+        connection,
+        "SELECT count(*) FROM planned JOIN v_decided USING (run, case_id) WHERE run = ?",
+        [plan.run],
+    )
+    total = int(counted[0]) if counted else 0
     if total != len(plan.cases):
         raise IngestError(
             f"run {plan.run!r}: {total} outcomes for {len(plan.cases)} planned cases; nothing was stored"

@@ -46,7 +46,8 @@ def test_runs_forward_and_backward(key, modality):
     assert modality in record["modalities"]
     assert 0.5 < record["gradient_share"] <= 1
     assert any(name.startswith("aten.") for name in record["operators"])
-    assert sorted(told, key=STAGES.index) == told
+    last = len(told) - told[::-1].index("config") - 1  # where the rung that worked begins
+    assert sorted(told[last:], key=STAGES.index) == told[last:]
     assert json.loads(json.dumps(record))["pair"] == key
 
 

@@ -56,7 +56,7 @@ def test_a_child_that_died_between_requests_is_replaced() -> None:
     worker = isolate.Worker(act)
     pid, _ = worker.ask(("return", 1), 30)
     os.kill(pid, signal.SIGKILL)
-    time.sleep(0.2)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert worker.ask(("return", 2), 30)[1] == 2
 
 
