@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from harness import (
     suites_commands,
     zoo_commands,
 )
+from harness.arguments import add_command
 from harness.errors import ExitCode, HarnessError
 from harness.profiles import ENGINES, SUITES
 from harness.repro.command import repro
 from results.document import HTML
 from results.events import NO_ROOM, LogWriteError
-from results.layout import StoreError, default_store
+from results.layout import StoreError
 from results.plan import PlanError
 from results.selectors import HELP as RUN_HELP
 from results.unlock import By
@@ -87,16 +88,16 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_runs(children: Any) -> None:
-    nightly = _command(children, "nightly", commands.nightly, "run a profile and print what it found")
+    nightly = add_command(children, "nightly", commands.nightly, "run a profile and print what it found")
     _selection(nightly)
     _quiet(nightly)
     _format(nightly)
-    run = _command(children, "run", commands.run, "run one suite whole and print what it found")
+    run = add_command(children, "run", commands.run, "run one suite whole and print what it found")
     run.add_argument("--suite", required=True, choices=SUITES, help="the suite")
     _selection(run, profile="", note="the profile of the suite's name, else default")
     _quiet(run)
     _format(run)
-    resume = _command(children, "resume", commands.resume, "go on with a run that was cut short")
+    resume = add_command(children, "resume", commands.resume, "go on with a run that was cut short")
     resume.add_argument(
         "run",
         nargs="?",
@@ -112,10 +113,10 @@ def _add_runs(children: Any) -> None:
         child.add_argument(
             "--junit", type=Path, metavar="FILE", help="write the results there as JUnit XML, too"
         )
-    plan = _command(children, "plan", commands.plan, "print what a profile would run, without running it")
+    plan = add_command(children, "plan", commands.plan, "print what a profile would run, without running it")
     _selection(plan)
     _format(plan)
-    probe = _command(children, "probe", commands.probe, "run one model and print where it gets to")
+    probe = add_command(children, "probe", commands.probe, "run one model and print where it gets to")
     probe.add_argument(
         "model",
         metavar="MODEL",
@@ -129,11 +130,11 @@ def _add_runs(children: Any) -> None:
 
 
 def _add_readers(children: Any) -> None:
-    report = _command(children, "report", commands.report, "print the scoreboard of a run")
-    gaps = _command(
+    report = add_command(children, "report", commands.report, "print the scoreboard of a run")
+    gaps = add_command(
         children, "gaps", gaps_commands.gaps, "list the operators that fell back, most wanted first"
     )
-    skips = _command(children, "skips", commands.skips, "list why cases were skipped, uncategorised first")
+    skips = add_command(children, "skips", commands.skips, "list why cases were skipped, uncategorised first")
     for child, formats in ((report, (*FORMATS, HTML, commands.JUNIT)), (gaps, FORMATS), (skips, FORMATS)):
         child.add_argument("run", nargs="?", metavar="RUN", help=f"{RUN_HELP} (default: latest)")
         _format(child, formats)
@@ -148,13 +149,13 @@ def _add_readers(children: Any) -> None:
     )
     gaps.add_argument("--by", choices=[*By], default=By.MODELS, help="what to free most of (default: models)")
     gaps.add_argument("--with", dest="given", metavar="OP,…", help="count these operators as lowered already")
-    board = _command(children, "dashboard", commands.dashboard, "serve the dashboard until interrupted")
+    board = add_command(children, "dashboard", commands.dashboard, "serve the dashboard until interrupted")
     board.add_argument("--port", type=_port, default=8501, help="TCP port (default: 8501)")
 
 
 def _add_diff(children: Any) -> None:
     text = "say what changed from one run to another"
-    diff = _command(children, "diff", diff_commands.diff, text)
+    diff = add_command(children, "diff", diff_commands.diff, text)
     diff.add_argument("before", nargs="?", metavar="A", help=f"{RUN_HELP} (default: previous)")
     diff.add_argument("after", nargs="?", metavar="B", help=f"{RUN_HELP} (default: latest)")
     diff.add_argument(
@@ -182,7 +183,7 @@ def _out(child: argparse.ArgumentParser) -> None:
 
 def _add_repro(children: Any) -> None:
     text = "print a command, and a script, that show one case of a run again"
-    case = _command(children, "repro", repro, text)
+    case = add_command(children, "repro", repro, text)
     case.add_argument("case", metavar="ID", help="id of the case")
     case.add_argument("--run", metavar="RUN", help="id of the run (default: the latest)")
     case.add_argument(
@@ -194,7 +195,7 @@ def _add_expectations(children: Any) -> None:
     text = "keep the files true that say what is known to fail"
     root = children.add_parser("expectations", help=text, description=text)
     actions = root.add_subparsers(metavar="ACTION", required=True)
-    update = _command(
+    update = add_command(
         actions,
         "update",
         expectation_commands.update,
@@ -208,7 +209,7 @@ def _add_expectations(children: Any) -> None:
     update.add_argument("--accept-regressions", action="store_true", help="declare what passed before, too")
     update.add_argument("--drop-globs", action="store_true", help="take out globs all of whose cases passed")
     update.add_argument("--dry-run", action="store_true", help="print the diff and change nothing")
-    check = _command(actions, "check", expectation_commands.check, "list the entries that decide nothing")
+    check = add_command(actions, "check", expectation_commands.check, "list the entries that decide nothing")
     check.add_argument(
         "--from", dest="run", metavar="RUN", help="a run's plan (default: what the profile selects)"
     )
@@ -217,7 +218,7 @@ def _add_expectations(children: Any) -> None:
 
 def _add_audit(children: Any) -> None:
     text = "run what a run skipped, and what is expected to fail, and say what is still true"
-    audit = _command(children, "audit", expectation_commands.audit, text)
+    audit = add_command(children, "audit", expectation_commands.audit, text)
     audit.add_argument("run", nargs="?", metavar="RUN", help="id of the run (default: the latest)")
     audit.add_argument("--filter", metavar="GLOB", default="*", help="cases whose id matches")
     audit.add_argument(
@@ -228,11 +229,11 @@ def _add_audit(children: Any) -> None:
 
 
 def _add_tools(children: Any) -> None:
-    doctor = _command(children, "doctor", commands.doctor, "check everything a run needs")
+    doctor = add_command(children, "doctor", commands.doctor, "check everything a run needs")
     doctor.add_argument("--device", default="neuron", help="torch device type (default: neuron)")
     doctor.add_argument("--hub", default="embedded", help="'embedded' or a Hub URL")
     _format(doctor)
-    ingest = _command(
+    ingest = add_command(
         children, "ingest", commands.ingest, "take run folders, such as pytest's, into the store"
     )
     ingest.add_argument("folders", nargs="*", type=Path, metavar="DIR", help="folders with a plan.json")
@@ -244,7 +245,7 @@ def _add_tools(children: Any) -> None:
 def _add_suites(children: Any) -> None:
     suites = children.add_parser("suites", help="PyTorch's own test files: fetch, list, accept")
     group = suites.add_subparsers(metavar="COMMAND", required=True)
-    fetch = _command(group, "fetch", suites_commands.fetch, "bring the test files of the installed torch")
+    fetch = add_command(group, "fetch", suites_commands.fetch, "bring the test files of the installed torch")
     where = fetch.add_mutually_exclusive_group()
     where.add_argument(
         "--torch-version", metavar="V", help="a release, e.g. 2.13.0 (default: the installed torch's)"
@@ -256,32 +257,17 @@ def _add_suites(children: Any) -> None:
     fetch.add_argument(
         "--allow-mismatch", action="store_true", help="take files that are not those of the installed torch"
     )
-    listing = _command(group, "list", suites_commands.list_files, "list the test files, by family")
+    listing = add_command(group, "list", suites_commands.list_files, "list the test files, by family")
     listing.add_argument("--family", help="only this family's")
     listing.add_argument("--device", help="whose last run's counts to show (default: any device's)")
     _format(listing)
-    accept = _command(
+    accept = add_command(
         group,
         "accept",
         suites_commands.accept,
         "take the number of tests a run collected as right",
     )
     accept.add_argument("run", metavar="RUN", help="id of a complete run")
-
-
-def _command(
-    children: Any, name: str, function: Callable[[argparse.Namespace], int], text: str
-) -> argparse.ArgumentParser:
-    child: argparse.ArgumentParser = children.add_parser(name, help=text, description=text)
-    child.set_defaults(function=function)
-    child.add_argument(
-        "--store",
-        type=Path,
-        default=default_store(),
-        metavar="DIR",
-        help="folder of the results (default: $HARNESS_STORE, else harness-data)",
-    )
-    return child
 
 
 def _selection(child: argparse.ArgumentParser, profile: str = "default", note: str = "default") -> None:

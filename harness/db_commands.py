@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import commands
+from harness.arguments import add_command
 from harness.errors import ExitCode
-from results.layout import default_store
 from results.tables import Format
 
 _MOST_DAYS = 36_500
@@ -52,7 +52,7 @@ def check(options: argparse.Namespace) -> int:
 
 def _add_check(actions: Arguments) -> None:
     text = "read all of the store and say what does not hold together"
-    child = _command(actions, "check", check, text)
+    child = add_command(actions, "check", check, text)
     form = child.add_mutually_exclusive_group()
     form.add_argument("--format", choices=list(Format), default="table", help="how to print (default: table)")
     form.add_argument(
@@ -109,7 +109,7 @@ def _size(size: int) -> str:
 
 def _add_compact(actions: Arguments) -> None:
     text = "compress event logs, drop old details and write the database anew; loses no result"
-    child = _command(actions, "compact", compact, text)
+    child = add_command(actions, "compact", compact, text)
     for what, means in (
         ("passes", "of workers in which nothing failed, and of stages that passed"),
         ("failures", "of the others; not fewer days than of passes"),
@@ -125,20 +125,7 @@ def _add_compact(actions: Arguments) -> None:
 
 def _add_export(actions: Arguments) -> None:
     text = "write every table and view as a Parquet file into a new folder"
-    child = _command(actions, "export", export, text)
+    child = add_command(actions, "export", export, text)
     child.add_argument("--to", type=Path, required=True, metavar="DIR", help="a folder that is new or empty")
     child.add_argument("--run", metavar="RUN", help="only what is of this run (default: the whole store)")
     child.add_argument("--format", choices=("parquet",), default="parquet", help="the only one so far")
-
-
-def _command(actions: Arguments, name: str, function: Any, text: str) -> argparse.ArgumentParser:
-    child: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
-    child.set_defaults(function=function)
-    child.add_argument(
-        "--store",
-        type=Path,
-        default=default_store(),
-        metavar="DIR",
-        help="folder of the results (default: $HARNESS_STORE, else harness-data)",
-    )
-    return child

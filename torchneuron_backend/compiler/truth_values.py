@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .stablehlo import element_of, operations
+
 
 def convert_by_integers(module: Any) -> None:
     """Put an integer between in each ``stablehlo.convert`` of truth values to floats, in place.
@@ -16,32 +18,16 @@ def convert_by_integers(module: Any) -> None:
     Args:
         module: a ``torch_mlir.ir.Module`` of StableHLO.
     """
-    from torch_mlir import ir
-
-    found = []
-
-    def look(operation: Any) -> Any:
-        if operation.name == "stablehlo.convert" and _is_truth_to_float(operation):
-            found.append(operation)
-        return ir.WalkResult.ADVANCE
-
     with module.context:
-        module.operation.walk(look)
-        for operation in found:
+        for operation in operations(module, "stablehlo.convert", _is_truth_to_float):
             _insert_integer(operation)
 
 
 def _is_truth_to_float(operation: Any) -> bool:
     from torch_mlir import ir
 
-    given, wanted = (_element(value) for value in (operation.operands[0], operation.results[0]))
+    given, wanted = (element_of(value) for value in (operation.operands[0], operation.results[0]))
     return given == ir.IntegerType.get_signless(1) and isinstance(wanted, ir.FloatType)
-
-
-def _element(value: Any) -> Any:
-    from torch_mlir import ir
-
-    return ir.RankedTensorType(value.type).element_type
 
 
 def _insert_integer(operation: Any) -> None:

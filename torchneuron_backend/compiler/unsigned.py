@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .stablehlo import element_of, operations
+
 
 def compare_unsigned(module: Any) -> None:
     """Mend each ``stablehlo.compare`` of unsigned integers that is said to be signed, in place.
@@ -15,22 +17,14 @@ def compare_unsigned(module: Any) -> None:
     """
     from torch_mlir import ir
 
-    found = []
-
-    def look(operation: Any) -> Any:
-        if operation.name == "stablehlo.compare" and _of_unsigned(operation):
-            found.append(operation)
-        return ir.WalkResult.ADVANCE
-
     with module.context:
-        module.operation.walk(look)
         unsigned = ir.Attribute.parse("#stablehlo<comparison_type UNSIGNED>")
-        for operation in found:
+        for operation in operations(module, "stablehlo.compare", _of_unsigned):
             operation.attributes["compare_type"] = unsigned
 
 
 def _of_unsigned(operation: Any) -> bool:
     from torch_mlir import ir
 
-    element = ir.RankedTensorType(operation.operands[0].type).element_type
+    element = element_of(operation.operands[0])
     return isinstance(element, ir.IntegerType) and element.is_unsigned
